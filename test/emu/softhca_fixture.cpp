@@ -136,9 +136,8 @@ int Endpoint::to_rts()
     attr.max_rd_atomic = static_cast<std::uint8_t>(options.rd_atomic);
     const int reliable =
         IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    return ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_SQ_PSN |
-                             (options.type == IBV_QPT_RC ? reliable : 0));
+    return ibv_modify_qp(
+        qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (options.type == IBV_QPT_RC ? reliable : 0));
 }
 
 int Endpoint::to_error()

@@ -80,8 +80,8 @@ TEST_F(Uc, WhatMayNotBeWrittenIsDropped)
 {
     connect(a, b);
     fill(b.buffer.data(), 100, 3);
-    ASSERT_EQ(
-        a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, b.address().buffer, b.mr->rkey + (1u << 20)), 0);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, b.address().buffer, b.mr->rkey + (1u << 20)),
+              0);
     EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
     EXPECT_TRUE(is_filled(b.buffer.data(), 100, 3));
     EXPECT_EQ(a.state(), IBV_QPS_RTS);
@@ -103,9 +103,8 @@ TEST_F(Uc, ReadsAndAtomicsAreRefused)
 {
     connect(a, b);
     EXPECT_EQ(a.post_rdma(IBV_WR_RDMA_READ, 0, 8, b.address().buffer, b.mr->rkey), EINVAL);
-    EXPECT_EQ(
-        a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, b.address().buffer, b.mr->rkey, 1),
-        EINVAL);
+    EXPECT_EQ(a.post_atomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, b.address().buffer, b.mr->rkey, 1),
+              EINVAL);
 }
 
 TEST_F(Uc, AnErrorOfTheSenderStopsItsQueueUntilItGoesOn)

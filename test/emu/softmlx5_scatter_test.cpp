@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Short messages in completions, as ConnectX HCAs deliver them: libmlx5 copies them to the receive's
-// buffers when they are polled.
+// Short messages in completions, as ConnectX HCAs deliver them: libmlx5 copies them to the
+// receive's buffers when they are polled.
 #include "softhca_fixture.hpp"
 
 #include <cstdlib>

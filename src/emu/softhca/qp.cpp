@@ -185,8 +185,8 @@ int check_capabilities(const Profile& profile, ibv_qp_init_attr& init)
 {
     const bool is_dc = init.qp_type == kDci || init.qp_type == kDct;
     const bool is_connected = init.qp_type == IBV_QPT_RC || init.qp_type == IBV_QPT_UC;
-    const bool has_type = is_dc || (is_connected && profile.rc) ||
-                          (init.qp_type == IBV_QPT_UD && profile.ud);
+    const bool has_type =
+        is_dc || (is_connected && profile.rc) || (init.qp_type == IBV_QPT_UD && profile.ud);
     if (!has_type) {
         return EOPNOTSUPP;
     }
