@@ -74,8 +74,18 @@ ibv_wc_opcode sent(uint32_t opcode)
 }
 
 // Short data can be in the completion itself, before its end, or before the whole of it.
-template <class Queue>
-[[gnu::always_inline]] inline void scatter(const Queue& queue, uint16_t place,
+
+[[gnu::always_inline]] inline void scatter(const SharedReceiveQueue& queue, uint16_t place,
+                                           const mlx5_cqe64& entry)
+{
+    if (entry.op_own & MLX5_INLINE_SCATTER_32) {
+        queue.scatter<32>(place, &entry);
+    } else if (entry.op_own & MLX5_INLINE_SCATTER_64) {
+        queue.scatter<64>(place, &entry - 1);
+    }
+}
+
+[[gnu::always_inline]] inline void scatter(const SendQueue& queue, uint16_t place,
                                            const mlx5_cqe64& entry)
 {
     if (entry.op_own & (MLX5_INLINE_SCATTER_32 | MLX5_INLINE_SCATTER_64)) [[unlikely]] {

@@ -6,7 +6,6 @@
 #include "mlx5/barriers.hpp"
 
 #include <cerrno>
-#include <cstring>
 
 #include <endian.h>
 
@@ -49,11 +48,6 @@ int SharedReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** refused)
     order_stores();
     *record_ = htobe32(posted_);
     return error;
-}
-
-void SharedReceiveQueue::scatter(uint16_t entry, const void* data, uint32_t length) const
-{
-    std::memcpy(reinterpret_cast<void*>(be64toh(pieces_of(entry)->addr)), data, length);
 }
 
 } // namespace gdr::mlx5

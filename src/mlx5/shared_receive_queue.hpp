@@ -7,14 +7,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
+#include <endian.h>
 #include <infiniband/mlx5dv.h>
 
 namespace gdr::mlx5 {
 
 class SharedReceiveQueue {
   public:
+    static constexpr size_t kShortestReceive = 64; // bytes
+
     // As libmlx5 has made it; nothing was posted.
     explicit SharedReceiveQueue(const mlx5dv_srq& srq);
 
@@ -30,8 +34,14 @@ class SharedReceiveQueue {
         return wr_ids_[entry];
     }
 
-    // Copies what the HCA has put into a completion instead of into the entry's memory.
-    void scatter(uint16_t entry, const void* data, uint32_t length) const;
+    // Copies what the HCA has put into a completion instead of into the entry's memory: all that
+    // the completion has room for, as that is quicker than as much as the message has.
+    template <size_t kRoom>
+    void scatter(uint16_t entry, const void* data) const
+    {
+        static_assert(kRoom <= kShortestReceive);
+        std::memcpy(reinterpret_cast<void*>(be64toh(pieces_of(entry)->addr)), data, kRoom);
+    }
 
   private:
     mlx5_wqe_srq_next_seg& next_of(uint16_t entry) const

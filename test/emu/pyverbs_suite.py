@@ -3,15 +3,16 @@
 """Runs rdma-core's own tests and compares what is skipped with a list: softhca_pyverbs_test.sh,
 softmlx5_pyverbs_test.sh. Reports in TAP all but those that are skipped as listed.
 
-Usage: pyverbs_suite.py TESTS_DIRECTORY SKIPS_FILE infiniband|ethernet
+Usage: pyverbs_suite.py TESTS_DIRECTORY infiniband|ethernet SKIPS_FILE...
 """
 import fnmatch
 import importlib
 import os
+import pathlib
 import sys
 import unittest
 
-directory, skips_file, link_layer = sys.argv[1:4]
+directory, link_layer, *skips_files = sys.argv[1:]
 sys.argv[1:] = []
 sys.path[:0] = [directory, os.path.dirname(os.path.abspath(directory))]
 
@@ -45,10 +46,10 @@ class Outcomes(unittest.TestResult):
 
 
 def read_skips():
-    """The list as (pattern, where) of this link layer."""
+    """The lists as (pattern, where) of this link layer."""
     skips = []
-    with open(skips_file, encoding='utf-8') as file:
-        for line in file:
+    for skips_file in skips_files:
+        for line in pathlib.Path(skips_file).read_text(encoding='utf-8').splitlines():
             fields = line.split(None, 2)
             if not fields or fields[0].startswith('#'):
                 continue
@@ -64,6 +65,7 @@ def main():
     tests = importlib.import_module('tests')
     unittest.defaultTestLoader.loadTestsFromModule(tests).run(result)
     skips = read_skips()
+    lists = ' or '.join(os.path.basename(file) for file in skips_files)
     cases = 0
     failed = False
 
@@ -83,9 +85,9 @@ def main():
         elif outcome == 'failed':
             continue
         elif outcome == 'skipped' and not listed:
-            report(test, f'skipped, and not in {os.path.basename(skips_file)}: {details}')
+            report(test, f'skipped, and not in {lists}: {details}')
         elif outcome == 'passed' and any(where != 'machine' for where in listed):
-            report(test, f'passes: {os.path.basename(skips_file)} says that it is skipped')
+            report(test, f'passes: {lists} says that it is skipped')
         elif outcome == 'passed':
             report(test)
         passed += outcome == 'passed'

@@ -82,7 +82,7 @@ Endpoint::Endpoint(Device& owner, const Options& chosen, Reset)
     ibv_qp_init_attr init = {};
     init.send_cq = init.recv_cq = cq;
     init.srq = options.srq;
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = options.type;
     init.sq_sig_all = options.sig_all;
     init.cap = {options.queue_depth, options.queue_depth, options.sge, options.sge, 256};
     qp = ibv_create_qp(device.pd, &init);
@@ -120,9 +120,10 @@ int Endpoint::to_rtr(const Address& peer)
         attr.ah_attr.is_global = 1;
         attr.ah_attr.grh.dgid = peer.gid;
     }
+    const int reliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                             IBV_QP_RQ_PSN | (options.type == IBV_QPT_RC ? reliable : 0));
 }
 
 int Endpoint::to_rts()
@@ -133,9 +134,10 @@ int Endpoint::to_rts()
     attr.retry_cnt = static_cast<std::uint8_t>(options.retry_count);
     attr.rnr_retry = static_cast<std::uint8_t>(options.rnr_retry);
     attr.max_rd_atomic = static_cast<std::uint8_t>(options.rd_atomic);
-    return ibv_modify_qp(qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    const int reliable =
+        IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    return ibv_modify_qp(
+        qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (options.type == IBV_QPT_RC ? reliable : 0));
 }
 
 int Endpoint::to_error()

@@ -41,6 +41,7 @@ struct Address {
 };
 
 struct Options {
+    ibv_qp_type type = IBV_QPT_RC;
     std::size_t buffer_size = 1 << 20;
     unsigned queue_depth = 64;
     unsigned sge = 4;
@@ -55,7 +56,7 @@ struct Options {
     ibv_comp_channel* channel = nullptr;
 };
 
-// An RC queue pair with a completion queue and a registered buffer.
+// A connected queue pair with a completion queue and a registered buffer.
 class Endpoint {
   public:
     explicit Endpoint(Device& device, const Options& options = {});

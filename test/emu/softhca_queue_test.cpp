@@ -261,10 +261,10 @@ TEST_F(Queues, WhatIsNotOfferedIsRefused)
     EXPECT_TRUE(refused(ibv_import_pd(context, 1)));
     EXPECT_TRUE(refused(ibv_import_mr(device.pd, 1)));
     EXPECT_TRUE(refused(ibv_import_dm(context, 1)));
-    ibv_qp_init_attr uc = {};
-    uc.qp_type = IBV_QPT_UC;
-    uc.send_cq = uc.recv_cq = a.cq;
-    EXPECT_TRUE(refused(ibv_create_qp(device.pd, &uc)));
+    ibv_qp_init_attr raw = {};
+    raw.qp_type = IBV_QPT_RAW_PACKET;
+    raw.send_cq = raw.recv_cq = a.cq;
+    EXPECT_TRUE(refused(ibv_create_qp(device.pd, &raw)));
     ibv_modify_cq_attr moderation = {};
     EXPECT_EQ(ibv_modify_cq(a.cq, &moderation), EOPNOTSUPP);
     ibv_qp_rate_limit_attr rate = {};

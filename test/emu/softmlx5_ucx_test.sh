@@ -20,7 +20,7 @@ expect "UCX has its transports for it" "dc_mlx5 rc_mlx5 rc_verbs ud_mlx5 ud_verb
 # ucx TLS ARGUMENTS: by these transports alone.
 ucx() {
     export UCX_TLS="$1"
-    both "$1 $2" "ucx_perftest -p PORT" "-w 5 -n $messages $2"
+    both "$1 $2" "ucx_perftest -p PORT -w 5 -n $messages $2" # the server of newer releases needs it, too
     unset UCX_TLS
 }
 ucx rc_x "-t am_lat -x rc_mlx5 -d mlx5_0:1"
@@ -32,6 +32,8 @@ for tls in rc_x,self ud_x,self rc_v,ud_v,self; do
     ucx $tls "-t tag_lat"
     ucx $tls "-t tag_bw -s 100000"
 done
+UCX_FENCE_MODE=weak # the other one of UCX 1.18 reads with an invalid key where there is no DEVX
+export UCX_FENCE_MODE
 for test in "ucp_put_lat" "ucp_put_bw -s 8192" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "ucp_swap" "stream_bw -s 4096" \
     "tag_lat -E sleep"; do
     ucx rc_x,self "-t $test"
@@ -46,8 +48,8 @@ ucx dc_x,self "-t tag_bw -s 8 -n 3000" # UCX's flow control answers where a mess
 
 # ---- RoCE
 
-SOFTHCA_LINK_LAYER=ethernet
-export SOFTHCA_LINK_LAYER
+SOFTHCA_LINK_LAYER=ethernet UCX_IB_ROCE_REACHABILITY_MODE=all # UCX 1.22 looks for a route, and the ports have no interface
+export SOFTHCA_LINK_LAYER UCX_IB_ROCE_REACHABILITY_MODE
 for tls in rc_x ud_x dc_x; do
     ucx $tls,self "-t tag_lat"
     ucx $tls,self "-t tag_bw -s 100000"

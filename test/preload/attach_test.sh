@@ -152,6 +152,8 @@ END
 }
 if [ -n "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
     skip_case "an HCA that was not there" "there is one"
+elif on_softmlx5; then
+    skip_case "an HCA that was not there" "softmlx5 is there when it is preloaded, and never later"
 elif [ -z "$cache" ]; then
     skip_case "an HCA that was not there" "UCX 1.16 and later"
 else

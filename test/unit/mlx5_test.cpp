@@ -338,10 +338,11 @@ TEST_F(WideReceive, PiecesEndAfterTheFirst)
 
 TEST_F(Receive, ShortMessagesInTheCompletion)
 {
-    char buffer[8] = {};
+    char buffer[SharedReceiveQueue::kShortestReceive] = {};
     ASSERT_EQ(post(reinterpret_cast<uint64_t>(buffer)), 0);
-    queue->scatter(0, "message", 8);
-    EXPECT_STREQ(buffer, "message");
+    const char completion[32] = "message of up to thirty-one";
+    queue->scatter<sizeof(completion)>(0, completion);
+    EXPECT_STREQ(buffer, completion);
 }
 
 class Completions : public testing::TestWithParam<uint32_t> { // bytes of an entry

@@ -59,7 +59,19 @@ bool land(Arena& arena, QpShared& qp, RqShared& queue, const RecvWqe& wqe, const
     return true;
 }
 
-void take_receive(Process& self, const Cqe& entry, ibv_wc& wc)
+// Whether the poller has taken the message, so that it need not land.
+bool give(const QpShared& qp, const Cqe& entry, Payload* to)
+{
+    if (to == nullptr || entry.slot != kNoSlot || entry.byte_length > qp.poller_takes ||
+        entry.byte_length > sizeof to->bytes) {
+        return false;
+    }
+    to->length = entry.byte_length;
+    std::memcpy(to->bytes, entry.payload, entry.byte_length);
+    return true;
+}
+
+void take_receive(Process& self, const Cqe& entry, ibv_wc& wc, Payload* payload)
 {
     Arena& arena = self.arena();
     QpShared& qp = arena.qp(entry.qp);
@@ -72,7 +84,7 @@ void take_receive(Process& self, const Cqe& entry, ibv_wc& wc)
     wc.wc_flags = entry.flags;
     wc.slid = entry.source_lid;
     wc.sl = entry.service_level;
-    if (entry.status == IBV_WC_SUCCESS && entry.slot != kLanded &&
+    if (entry.status == IBV_WC_SUCCESS && entry.slot != kLanded && !give(qp, entry, payload) &&
         !land(arena, qp, queue, wqe, entry)) {
         wc.status = IBV_WC_LOC_PROT_ERR;
     }
@@ -166,7 +178,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc)
     return take_completions(cq, count, wc);
 }
 
-int take_completions(Cq& cq, int count, ibv_wc* wc)
+int take_completions(Cq& cq, int count, ibv_wc* wc, Payload* payloads)
 {
     Process& self = *context_of(cq.base.context).process;
     Arena& arena = self.arena();
@@ -219,6 +231,7 @@ int take_completions(Cq& cq, int count, ibv_wc* wc)
             }
             continue;
         }
+        Payload* const payload = payloads == nullptr ? nullptr : &payloads[polled];
         ibv_wc& result = wc[polled++];
         result.status = entry.status;
         result.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
@@ -230,7 +243,7 @@ int take_completions(Cq& cq, int count, ibv_wc* wc)
         result.sl = 0;
         result.dlid_path_bits = 0;
         if (entry.kind == CqeKind::receive) {
-            take_receive(self, entry, result);
+            take_receive(self, entry, result, payload);
             if (result.status == IBV_WC_LOC_PROT_ERR) {
                 failed = entry.qp;
             }

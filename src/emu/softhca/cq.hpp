@@ -144,8 +144,14 @@ inline bool has_entries(const Cq& cq, const CqShared& shared)
            cq.is_deferring.load(std::memory_order_relaxed);
 }
 
-// ibv_poll_cq, by whoever may poll.
-int take_completions(Cq& cq, int count, ibv_wc* wc);
+// A message that whoever polls keeps, of those queue pairs that it has said so of.
+struct Payload {
+    std::uint32_t length = 0; // 0: it lies in the receive's buffers
+    std::uint8_t bytes[64];
+};
+
+// ibv_poll_cq, by whoever may poll. Payloads: one for each completion, or null.
+int take_completions(Cq& cq, int count, ibv_wc* wc, Payload* payloads = nullptr);
 
 // Removes the entries of a QP that is destroyed or reset from a CQ of this process. The QP's
 // receive queue gets back what they hold.

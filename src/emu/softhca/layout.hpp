@@ -389,9 +389,10 @@ struct QpShared {
 
     // The receiving side: the first four under the receive queue's lock.
     alignas(64) Flag peer_waiting;
-    std::uint32_t cut_wqe;    // taken by a message that broke off; kNone: none
-    std::uint32_t rnr_storm;  // so many messages still find no WQE, by fault injection
-    std::uint64_t recv_ready; // latest time of a completion
+    std::uint32_t cut_wqe;     // taken by a message that broke off; kNone: none
+    std::uint32_t rnr_storm;   // so many messages still find no WQE, by fault injection
+    std::uint64_t recv_ready;  // latest time of a completion
+    std::uint8_t poller_takes; // messages up to this length, instead of their buffers; see Payload
     std::atomic<std::uint8_t> write_status; // of the first deferred WRITE that failed, else 0
     std::atomic<std::uint32_t> writes_applied;
 };

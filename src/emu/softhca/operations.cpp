@@ -18,7 +18,8 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 {
     const std::uint8_t state = peer.state.load(std::memory_order_acquire);
     return peer.number == qp.destination &&
-           (peer.destination == qp.number ? peer.type == IBV_QPT_RC : is_dc_target(peer, qp)) &&
+           (peer.destination == qp.number ? peer.type == qp.type && qp.type != kDci
+                                          : is_dc_target(peer, qp)) &&
            !peer.dropped.load(std::memory_order_relaxed) && state >= IBV_QPS_RTR &&
            state <= IBV_QPS_SQE;
 }
@@ -26,6 +27,27 @@ bool is_connected(const QpShared& peer, const QpShared& qp)
 } // namespace
 
 Outcome SendQueue::execute(const WorkRequest& wr)
+{
+    const Outcome outcome = attempt(wr);
+    return qp_.type == IBV_QPT_UC ? unacknowledged(outcome) : outcome;
+}
+
+Outcome SendQueue::unacknowledged(const Outcome& outcome)
+{
+    switch (outcome.status) {
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_RETRY_EXC_ERR:
+        return Outcome::finished(IBV_WC_SUCCESS);
+    default:
+        return outcome.wait_for == Wait::unreachable || outcome.wait_for == Wait::receiver_not_ready
+                   ? Outcome::finished(IBV_WC_SUCCESS)
+                   : outcome;
+    }
+}
+
+Outcome SendQueue::attempt(const WorkRequest& wr)
 {
     if (wr.injected_status != IBV_WC_SUCCESS) {
         return Outcome::finished(wr.injected_status);
@@ -140,6 +162,14 @@ Outcome SendQueue::outcome_of(Moved moved)
 
 Outcome SendQueue::refused(ibv_wc_status status, ibv_event_type event)
 {
+    if (peer_->type == IBV_QPT_UC) { // which drops what it may not do
+        return Outcome::finished(status);
+    }
+    return receive_failed(status, event);
+}
+
+Outcome SendQueue::receive_failed(ibv_wc_status status, ibv_event_type event)
+{
     if (peer_->type == kDct) { // which goes on for others
         return Outcome::finished(status);
     }
@@ -195,9 +225,9 @@ Outcome SendQueue::judge(Delivered result)
     case Delivered::needs_copier:
         return Outcome::wait(Wait::copier);
     case Delivered::too_long:
-        return refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+        return receive_failed(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
     case Delivered::bad_buffer:
-        return refused(IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
+        return receive_failed(IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
     case Delivered::source_fault:
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     default:

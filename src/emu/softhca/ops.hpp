@@ -63,6 +63,9 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key = 0);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);
+// Whoever polls gets messages up to this length himself (Payload), instead of the receive's
+// buffers.
+void leave_to_poller(ibv_qp* qp, std::uint8_t length);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);

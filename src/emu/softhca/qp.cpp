@@ -54,6 +54,20 @@ constexpr Transition kTransitions[] = {
          IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+    {IBV_QPT_UC, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+     0},
+    {IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_INIT, 0,
+     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_PKEY_INDEX | IBV_QP_AV | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPT_UC, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
     {kDci, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT, IBV_QP_ACCESS_FLAGS},
     {kDci, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
     {kDci, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX | IBV_QP_AV},
@@ -170,8 +184,9 @@ void reset(Process& self, Qp& qp, QpShared& shared)
 int check_capabilities(const Profile& profile, ibv_qp_init_attr& init)
 {
     const bool is_dc = init.qp_type == kDci || init.qp_type == kDct;
-    const bool has_type = is_dc || (init.qp_type == IBV_QPT_RC && profile.rc) ||
-                          (init.qp_type == IBV_QPT_UD && profile.ud);
+    const bool is_connected = init.qp_type == IBV_QPT_RC || init.qp_type == IBV_QPT_UC;
+    const bool has_type =
+        is_dc || (is_connected && profile.rc) || (init.qp_type == IBV_QPT_UD && profile.ud);
     if (!has_type) {
         return EOPNOTSUPP;
     }
@@ -317,10 +332,12 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.peer_waiting = false;
         shared.cut_wqe = kNone;
         shared.write_status.store(0);
-        shared.direct_writes = 0;
+        // Nobody tells an unreliable requester whether they were applied.
+        shared.direct_writes = init.qp_type == IBV_QPT_UC ? ~0u : 0;
         shared.send_ready = shared.read_ready = shared.recv_ready = 0;
         shared.deferring = false;
         shared.watched = shared.copying = false;
+        shared.poller_takes = 0;
         shared.number = number;
     }
     if (qp->srq != nullptr) {
@@ -351,6 +368,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         self.thread_domain_queues.fetch_add(1);
     }
     return &qp.release()->base;
+}
+
+void leave_to_poller(ibv_qp* qp, std::uint8_t length)
+{
+    context_of(qp->context).process->arena().qp(object_of<Qp>(qp).index).poller_takes = length;
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)

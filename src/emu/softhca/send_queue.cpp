@@ -230,7 +230,7 @@ void SendQueue::finish(const WorkRequest& wr, ibv_wc_status status)
     }
     complete(wr, status);
     if (status != IBV_WC_SUCCESS) {
-        if (qp_.type != IBV_QPT_UD) {
+        if (qp_.type != IBV_QPT_UD && qp_.type != IBV_QPT_UC) {
             fail();
         } else if (qp_.state.load() == IBV_QPS_RTS) {
             qp_.state.store(IBV_QPS_SQE);

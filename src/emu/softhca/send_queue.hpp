@@ -105,8 +105,13 @@ class SendQueue {
             qp_.bytes_to_device.fetch_add(to, std::memory_order_relaxed);
         }
     }
+    Outcome attempt(const WorkRequest& wr);
+    // What an unreliable requester learns: nothing of its peer.
+    static Outcome unacknowledged(const Outcome& outcome);
     // The responder refuses: its QP fails too, as a NAK makes it.
     Outcome refused(ibv_wc_status status, ibv_event_type event);
+    // Likewise, after a receive that has ended with an error.
+    Outcome receive_failed(ibv_wc_status status, ibv_event_type event);
     // What concerns no peer.
     Outcome execute_locally(const WorkRequest& wr);
     Outcome connect(const WorkRequest& wr);

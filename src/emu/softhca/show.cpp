@@ -147,6 +147,7 @@ void print_qp(const QpShared& qp, const Fabric& fabric, int arena_fd)
     std::printf("    qp %u port softhca%u/1 type %s state %s", qp.number.load(),
                 unsigned{qp.device},
                 qp.type == IBV_QPT_RC   ? "RC"
+                : qp.type == IBV_QPT_UC ? "UC"
                 : qp.type == IBV_QPT_UD ? "UD"
                 : qp.type == kDci       ? "DCI"
                 : qp.type == kDct       ? "DCT"

@@ -25,7 +25,7 @@ int check(const ibv_qp& qp, const QpShared& shared, const ibv_send_wr& wr)
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        if (ud || is_inline) {
+        if (ud || shared.type == IBV_QPT_UC || is_inline) {
             return EINVAL;
         }
         break;

@@ -103,9 +103,10 @@ bool Cq::collect(Adapter& adapter)
         return false;
     }
     ibv_wc completions[batch];
-    const int count = softhca::take_completions(queue, batch, completions);
+    softhca::Payload payloads[batch];
+    const int count = softhca::take_completions(queue, batch, completions, payloads);
     for (int i = 0; i < count; ++i) {
-        translate(adapter, completions[i]);
+        translate(adapter, completions[i], payloads[i]);
     }
     if (count != 0) {
         const softhca::SharedGuard guard(shared.lock, self.token());
@@ -115,7 +116,7 @@ bool Cq::collect(Adapter& adapter)
     return count != 0;
 }
 
-void Cq::translate(Adapter& adapter, const ibv_wc& wc)
+void Cq::translate(Adapter& adapter, const ibv_wc& wc, const softhca::Payload& payload)
 {
     const Qp* qp = adapter.find_qp(wc.qp_num);
     if (qp == nullptr || wc.wr_id == RequestId::kInternal) { // or it is just being destroyed
@@ -144,7 +145,7 @@ void Cq::translate(Adapter& adapter, const ibv_wc& wc)
     entry.slid = htobe16(static_cast<std::uint16_t>(wc.slid));
     entry.imm_inval_pkey =
         (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? htobe32(wc.invalidated_rkey) : wc.imm_data;
-    append(entry, response_opcode(wc));
+    append(entry, response_opcode(wc), syndrome, payload);
 }
 
 std::uint32_t Cq::unpolled() const
@@ -152,7 +153,8 @@ std::uint32_t Cq::unpolled() const
     return (produced_ - be32toh(std::atomic_ref(record_[kPolled]).load())) & kCounter;
 }
 
-void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome)
+void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome,
+                const softhca::Payload& payload)
 {
     if (!ignores_overrun_ && unpolled() >= entries_) {
         report_overrun();
@@ -165,10 +167,16 @@ void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome)
         constexpr std::size_t kSyndrome = 55; // of an entry that tells of an error
         reinterpret_cast<std::uint8_t*>(&entry)[kSyndrome] = syndrome;
     }
+    std::uint8_t* const start = ring_ + std::size_t{(produced_ & (entries_ - 1))} * entry_size_;
+    std::uint8_t* const end = start + entry_size_;
+    std::uint8_t format = 0;
+    if (payload.length != 0) {
+        const bool is_before = entry_size_ != sizeof entry;
+        std::memcpy(is_before ? static_cast<void*>(start) : &entry, payload.bytes, payload.length);
+        format = is_before ? MLX5_INLINE_SCATTER_64 : MLX5_INLINE_SCATTER_32;
+    }
     const bool owner = (produced_ & entries_) != 0;
-    entry.op_own = static_cast<std::uint8_t>(opcode << 4 | (owner ? 1 : 0));
-    std::uint8_t* const end =
-        ring_ + std::size_t{(produced_ & (entries_ - 1))} * entry_size_ + entry_size_;
+    entry.op_own = static_cast<std::uint8_t>(opcode << 4 | format | (owner ? 1 : 0));
     // The owner bit makes an entry valid: the word that has it comes last.
     std::uint32_t last;
     constexpr std::size_t before = sizeof entry - sizeof last;

@@ -5,6 +5,7 @@
 // where on it wants an event.
 #pragma once
 
+#include "emu/softhca/cq.hpp"
 #include "emu/softmlx5/abi.hpp"
 #include "emu/softmlx5/event_pipe.hpp"
 
@@ -41,7 +42,10 @@ class Cq {
     bool collect(Adapter& adapter);
     // Appends an entry, of which the queue's part is still missing. Syndrome: 0, or the opcode is
     // one of an error.
-    void append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome = 0);
+    void append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome = 0,
+                const softhca::Payload& payload = {});
+    // How long a message an entry has room for: at its own start, or before it.
+    std::uint8_t room() const { return entry_size_ == sizeof(mlx5_cqe64) ? 32 : 64; }
     // Writes the event that the program waits for, if it is due.
     void notify();
     // An entry is lost, and nothing comes any more.
@@ -56,7 +60,7 @@ class Cq {
     ib_uverbs_destroy_cq_resp end();
 
   private:
-    void translate(Adapter& adapter, const ibv_wc& wc);
+    void translate(Adapter& adapter, const ibv_wc& wc, const softhca::Payload& payload);
 
     ibv_cq& hca_;
     const std::uint64_t user_handle_;

@@ -25,7 +25,8 @@ int create(Context& context, const Request& request, Command& command,
     const std::uint32_t dc = memory.flags & (MLX5_QP_FLAG_TYPE_DCI | MLX5_QP_FLAG_TYPE_DCT);
     const bool is_target = dc == MLX5_QP_FLAG_TYPE_DCT;
     if ((memory.flags & ~(harmless | dc)) != 0 ||
-        (dc == 0 ? request.qp_type != IBV_QPT_RC && request.qp_type != IBV_QPT_UD
+        (dc == 0 ? request.qp_type != IBV_QPT_RC && request.qp_type != IBV_QPT_UC &&
+                       request.qp_type != IBV_QPT_UD
                  : request.qp_type != IBV_QPT_DRIVER)) {
         return EOPNOTSUPP;
     }
@@ -72,6 +73,10 @@ int create(Context& context, const Request& request, Command& command,
     } catch (const std::system_error& error) {
         softhca::destroy_qp(qp);
         return error.code().value();
+    }
+    if ((memory.flags & MLX5_QP_FLAG_SCATTER_CQE) != 0 && dc != MLX5_QP_FLAG_TYPE_DCI &&
+        request.qp_type != IBV_QPT_UD) {
+        softhca::leave_to_poller(qp, recv_cq->room());
     }
     answer.qp_handle = qp->handle;
     answer.qpn = qp->qp_num;

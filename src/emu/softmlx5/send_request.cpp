@@ -83,7 +83,8 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
         second >> 8 != qp_number) {
         return "is not one of this queue pair and place";
     }
-    if (opcode == MLX5_OPCODE_UMR && type == IBV_QPT_RC) {
+    const bool is_connected = type == IBV_QPT_RC || type == IBV_QPT_UC;
+    if (opcode == MLX5_OPCODE_UMR && is_connected) {
         wr.send_flags = flags_of(control);
         read_binding(wqe, sizeof control, be32toh(control.imm), pd);
         return nullptr;
@@ -102,7 +103,7 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
         return nullptr;
     }
     std::size_t offset = sizeof control;
-    if (type != IBV_QPT_RC) {
+    if (!is_connected) {
         if (const char* const wrong = read_address(wqe, offset, type, pd, target)) {
             return wrong;
         }

@@ -227,12 +227,13 @@ void wr_abort(ibv_qp_ex* qp)
 bool are_send_ops_known(unsigned device, ibv_qp_type type, std::uint64_t ops)
 {
     constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    constexpr std::uint64_t rc = ud | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
-                                 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+    constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
+                                 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
                                  IBV_QP_EX_WITH_BIND_MW;
-    return profile_of(device).wr_functions && (ops & ~(type == IBV_QPT_UD ? ud : rc)) == 0;
+    constexpr std::uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    const std::uint64_t known = type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : rc;
+    return profile_of(device).wr_functions && (ops & ~known) == 0;
 }
 
 void set_send_ops(ibv_qp_ex& qp)
