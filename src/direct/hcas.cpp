@@ -5,41 +5,22 @@
 
 #include "cuda/device.hpp"
 #include "log/log.hpp"
+#include "topology/place.hpp"
 #include "verbs/fork.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <numeric>
-#include <system_error>
 
 namespace gdr::direct {
 namespace {
 
-namespace fs = std::filesystem;
-
-int numa_node(const fs::path& device)
+topology::Place place_of(const std::string& pci_bus_id)
 {
-    int node = -1;
-    std::ifstream(device / "numa_node") >> node;
-    return node;
+    return topology::place_of(std::filesystem::path("/sys/bus/pci/devices") / pci_bus_id);
 }
 
 } // namespace
-
-unsigned nearness(const std::string& one, const std::string& other, const fs::path& devices)
-{
-    std::error_code error_one, error_other;
-    const fs::path path = fs::canonical(devices / one, error_one),
-                   other_path = fs::canonical(devices / other, error_other);
-    if (one.empty() || other.empty() || error_one || error_other) {
-        return 0;
-    }
-    const auto parted =
-        std::mismatch(path.begin(), path.end(), other_path.begin(), other_path.end());
-    const auto common = static_cast<unsigned>(std::distance(path.begin(), parted.first));
-    const int node = numa_node(path);
-    return 2 * common + (node >= 0 && node == numa_node(other_path) ? 1 : 0);
-}
 
 Hcas::Hcas(CUdevice gpu)
 {
@@ -72,13 +53,15 @@ std::vector<unsigned> Hcas::nearest(CUdevice gpu) const
     if (gpu < 0) {
         return found;
     }
-    const std::string place = cuda::device(*cuda::open_driver(), gpu).pci_bus_id;
-    std::vector<unsigned> near;
-    std::ranges::transform(all_, std::back_inserter(near), [&](const auto& hca) {
-        return nearness(hca->device().sysfs().pci_bus_id(), place);
-    });
-    const unsigned most = near.empty() ? 0 : *std::ranges::max_element(near);
-    std::erase_if(found, [&](unsigned i) { return near[i] < most; });
+    const topology::Place place = place_of(cuda::device(*cuda::open_driver(), gpu).pci_bus_id);
+    const auto remoteness = [&](unsigned i) {
+        const std::string id = all_[i]->device().sysfs().pci_bus_id();
+        return topology::remoteness(id.empty() ? topology::Place() : place_of(id), place);
+    };
+    if (!found.empty()) {
+        const auto least = remoteness(*std::ranges::min_element(found, {}, remoteness));
+        std::erase_if(found, [&](unsigned i) { return remoteness(i) != least; });
+    }
     return found;
 }
 

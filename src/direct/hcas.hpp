@@ -5,7 +5,6 @@
 
 #include "direct/hca.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,10 +34,5 @@ class Hcas {
     std::vector<std::unique_ptr<Hca>> all_;
     std::string obstacle_;
 };
-
-// How near two PCI devices are: more is nearer, 0 is unknown. devices: replaces the kernel's
-// directory in tests.
-unsigned nearness(const std::string& one, const std::string& other,
-                  const std::filesystem::path& devices = "/sys/bus/pci/devices");
 
 } // namespace gdr::direct

@@ -30,12 +30,12 @@ std::optional<uint64_t> bar1(const Root& root, const Path& directory)
 }
 
 // "Model: \t\t NVIDIA H200"
-std::string model(const Root& root, const std::string& address)
+std::string told(const Root& root, const std::string& address, const std::string& what)
 {
     const Path file = "/proc/driver/nvidia/gpus/" + address + "/information";
     for (const std::string& line : lines(root.read(file).text)) {
-        if (line.starts_with("Model:")) {
-            return trimmed(line.substr(6));
+        if (line.starts_with(what)) {
+            return trimmed(line.substr(what.size()));
         }
     }
     return {};
@@ -56,8 +56,8 @@ std::vector<Gpu> find_gpus(const Root& root)
         // Display and compute controllers.
         if (root.line(directory / "vendor") == "0x10de" &&
             root.line(directory / "class").starts_with("0x03")) {
-            gpus.push_back(
-                {read_pci(root, directory), model(root, address), bar1(root, directory)});
+            gpus.push_back({read_place(root, directory), told(root, address, "Model:"),
+                            told(root, address, "GPU UUID:"), bar1(root, directory)});
         }
     }
     return gpus;

@@ -13,8 +13,9 @@
 namespace gdr::doctor {
 
 struct Gpu {
-    PciDevice pci;
+    topology::Place pci;
     std::string model;            // empty: the driver does not say
+    std::string uuid;             // "GPU-..."; likewise
     std::optional<uint64_t> bar1; // bytes
 };
 

@@ -68,7 +68,7 @@ void judge(const Root& root, Hca* hca)
     } else if (node_type.starts_with("7:")) { // RDMA_NODE_UNSPECIFIED
         hca->refusal = "it has no RC queue pairs, as AWS EFA";
         hca->instead = "UCX_TLS=srd of UCX 1.19 and later, or libfabric";
-    } else if (manages_switches(root, kHcas / hca->name)) {
+    } else if (hca->manages_switches) {
         hca->refusal = "it leads to the NVSwitches of this machine";
         hca->instead = "another HCA";
     }
@@ -87,7 +87,7 @@ std::vector<Hca> find_hcas(const Root& root)
     for (const std::string& name : root.list(kHcas)) {
         Hca hca;
         hca.name = name;
-        hca.pci = read_pci(root, kHcas / name / "device");
+        hca.pci = read_place(root, kHcas / name / "device");
         if (hca.pci.exists()) {
             hca.driver = root.resolved(directory_of(hca.pci.address) / "driver").filename();
             hca.provider = provider_of_driver(hca.driver);
@@ -96,6 +96,7 @@ std::vector<Hca> find_hcas(const Root& root)
         }
         find_uverbs(root, &hca);
         hca.ports = find_ports(root, name);
+        hca.manages_switches = manages_switches(root, kHcas / name);
         judge(root, &hca);
         hcas.push_back(hca);
     }

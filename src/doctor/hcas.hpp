@@ -24,12 +24,13 @@ struct Port {
 
 struct Hca {
     std::string name;
-    PciDevice pci;
+    topology::Place pci;
     std::string driver;
     const Provider* provider = nullptr;
     std::string refusal; // why gdr leaves it out, whatever its ports are; empty: it does not
     std::string instead; // what to use then
-    std::string uverbs;  // its device file; empty: the kernel has none
+    bool manages_switches = false;
+    std::string uverbs; // its device file; empty: the kernel has none
     bool has_uverbs_file = false;
     bool may_use = false;
     std::vector<Port> ports;

@@ -11,12 +11,14 @@
 namespace gdr::doctor {
 namespace {
 
+using topology::Distance;
+
 // Links that are slower than they could be.
 class Links {
   public:
     explicit Links(const Root& root) : root_(root) {}
 
-    void look_at(const std::string& name, const PciDevice& device, bool speed_too)
+    void look_at(const std::string& name, const topology::Place& device, bool speed_too)
     {
         for (const std::string& end : lower_ends(device)) {
             const std::string width = below(end, "link_width");
@@ -37,7 +39,7 @@ class Links {
     // The ends of links that point away from the processor: a link has the speed of its slower end,
     // and a port above a card may well be wider. From the device upwards every second is such an
     // end.
-    static std::vector<std::string> lower_ends(const PciDevice& device)
+    static std::vector<std::string> lower_ends(const topology::Place& device)
     {
         std::vector<std::string> ends{device.address};
         for (size_t i = device.bridges.size(); i >= 2; i -= 2) {
@@ -138,10 +140,10 @@ Result gpu_near_hca(const Machine& machine)
     if (pairs(machine).empty()) {
         return skipped("there is no GPU with a usable HCA");
     }
+    const std::vector<Served> map = served(machine);
     for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-        const Pair best = nearest(machine, gpu)[0];
-        is_unknown |= best.distance == Distance::unknown;
-        if (best.distance == Distance::far) {
+        is_unknown |= map[gpu].distance == Distance::unknown;
+        if (map[gpu].distance == Distance::far) {
             far.push_back("GPU " + std::to_string(gpu) + " (" + machine.gpus[gpu].pci.address +
                           ") has no HCA on its NUMA node");
         }

@@ -75,6 +75,7 @@ void write_finding(const Finding& finding, const Style& style, std::string* text
 // same switch"
 void write_topology(const Machine& machine, std::string* text)
 {
+    const std::vector<Served> map = served(machine);
     for (size_t i = 0; i < machine.gpus.size(); ++i) {
         const Gpu& gpu = machine.gpus[i];
         std::string line = "GPU " + std::to_string(i) + " " +
@@ -82,13 +83,9 @@ void write_topology(const Machine& machine, std::string* text)
         if (gpu.pci.numa_node >= 0) {
             line += " NUMA " + std::to_string(gpu.pci.numa_node);
         }
-        for (const Pair& pair : nearest(machine, i)) {
-            for (const Port& port : pair.hca->ports) {
-                if (port.is_active()) {
-                    line += "   " + port.name + " " + pair.hca->pci.address + " " +
-                            port.link_layer + ", " + port.rate + ", " + name_of(pair.distance);
-                }
-            }
+        for (const auto& [hca, port] : map[i].ports) {
+            line += "   " + port->name + " " + hca->pci.address + " " + port->link_layer + ", " +
+                    port->rate + ", " + name_of(map[i].distance);
         }
         *text += line + "\n";
     }

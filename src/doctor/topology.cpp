@@ -3,7 +3,7 @@
 // Pairs of GPUs and HCAs.
 #include "doctor/topology.hpp"
 
-#include <algorithm>
+#include <cstdlib>
 
 namespace gdr::doctor {
 
@@ -20,16 +20,31 @@ std::vector<Pair> pairs(const Machine& machine)
     return result;
 }
 
-std::vector<Pair> nearest(const Machine& machine, size_t gpu)
+std::vector<Served> served(const Machine& machine)
 {
-    std::vector<Pair> result = pairs(machine);
-    std::erase_if(result, [&](const Pair& pair) { return pair.gpu != gpu; });
-    const auto best = std::ranges::min_element(result, {}, &Pair::distance);
-    if (best != result.end()) {
-        const Distance distance = best->distance;
-        std::erase_if(result, [&](const Pair& pair) { return pair.distance != distance; });
+    std::vector<topology::Place> gpus;
+    for (const Gpu& gpu : machine.gpus) {
+        gpus.push_back(gpu.pci);
     }
-    return result;
+    std::vector<Served::By> all;
+    std::vector<topology::Port> ports;
+    for (const Hca& hca : machine.hcas) {
+        for (const Port& port : hca.ports) {
+            if (hca.is_usable() && port.is_active()) {
+                all.push_back({&hca, &port});
+                ports.push_back({port.name, hca.pci, std::strtod(port.rate.c_str(), nullptr),
+                                 port.is_ethernet()});
+            }
+        }
+    }
+    std::vector<Served> map;
+    for (const topology::Assignment& assignment : topology::assign(gpus, ports)) {
+        Served& gpu = map.emplace_back(Served{{}, assignment.distance});
+        for (const size_t port : assignment.ports) {
+            gpu.ports.push_back(all[port]);
+        }
+    }
+    return map;
 }
 
 } // namespace gdr::doctor

@@ -1,9 +1,10 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Which HCA is near which GPU.
+// Which HCA is near which GPU, and which serves it.
 #pragma once
 
 #include "doctor/machine.hpp"
+#include "topology/assignment.hpp"
 
 #include <vector>
 
@@ -12,12 +13,22 @@ namespace gdr::doctor {
 struct Pair {
     size_t gpu;
     const Hca* hca;
-    Distance distance;
+    topology::Distance distance;
 };
 
 // Each GPU with each HCA that gdr can use.
 std::vector<Pair> pairs(const Machine& machine);
-// Those of a GPU that are nearest to it.
-std::vector<Pair> nearest(const Machine& machine, size_t gpu);
+
+struct Served {
+    struct By {
+        const Hca* hca;
+        const Port* port;
+    };
+    std::vector<By> ports;
+    topology::Distance distance;
+};
+
+// Which ports serve each GPU.
+std::vector<Served> served(const Machine& machine);
 
 } // namespace gdr::doctor

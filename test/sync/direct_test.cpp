@@ -799,31 +799,6 @@ TEST_F(Direct, AnHcaWithoutAtomicsDoesTheRest)
     EXPECT_EQ(run_alone("Adds", "SOFTHCA_PROFILE", "e810;e810"), 0);
 }
 
-// ---- which HCA
-
-TEST(Nearness, FollowsTheBuses)
-{
-    verbs_test::Tree tree;
-    const auto device = [&](const std::string& name, const std::string& place, const char* node) {
-        tree.write("sys/" + place + "/" + name + "/numa_node", node);
-        tree.link("bus/" + name, "sys/" + place + "/" + name);
-    };
-    device("gpu", "pci0/bridge/switch", "0");
-    device("beside", "pci0/bridge/switch", "0");
-    device("bridge", "pci0/bridge", "0");
-    device("node", "pci1/bridge", "0");
-    device("far", "pci2/bridge", "1");
-    const auto to_gpu = [&](const char* name) {
-        return gdr::direct::nearness(name, "gpu", tree.root() / "bus");
-    };
-    EXPECT_GT(to_gpu("beside"), to_gpu("bridge"));
-    EXPECT_GT(to_gpu("bridge"), to_gpu("node"));
-    EXPECT_GT(to_gpu("node"), to_gpu("far"));
-    EXPECT_GT(to_gpu("far"), 0u);
-    EXPECT_EQ(to_gpu("missing"), 0u);
-    EXPECT_EQ(to_gpu(""), 0u);
-}
-
 } // namespace
 } // namespace synctest
 

@@ -309,8 +309,8 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
         require(name != nullptr && length > 0);
-        device(ordinal);
-        std::snprintf(name, static_cast<size_t>(length), "softcuda emulated GPU");
+        std::snprintf(name, static_cast<size_t>(length), "%s",
+                      model_of(device(ordinal).number()).c_str());
     });
 }
 
@@ -343,8 +343,9 @@ CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice ordinal)
 {
     return api(__func__, Needs::init, [&] {
         require(text != nullptr && length > 0);
-        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:00.0", kPciDomain,
-                      device(ordinal).number() + 1);
+        const PciAddress address = pci_address_of(device(ordinal).number());
+        std::snprintf(text, static_cast<size_t>(length), "%04X:%02X:%02X.0", address.domain,
+                      address.bus, address.device);
     });
 }
 
@@ -352,10 +353,9 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* handle, const char* text)
 {
     return api(__func__, Needs::init, [&] {
         require(handle != nullptr && text != nullptr);
-        unsigned domain = 0, bus = 0, slot = 0, function = 0;
-        require(std::sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4 &&
-                domain == kPciDomain && slot == 0 && function == 0);
-        const Device* const found = device_of_machine(static_cast<int>(bus) - 1);
+        const int number = number_at(text);
+        require(number >= 0);
+        const Device* const found = device_of_machine(number);
         require(found != nullptr, CUDA_ERROR_INVALID_DEVICE);
         *handle = found->ordinal();
     });
@@ -388,13 +388,13 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
             *value = device(ordinal).memops();
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
-            *value = kPciDomain;
+            *value = static_cast<int>(pci_address_of(device(ordinal).number()).domain);
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-            *value = device(ordinal).number() + 1;
+            *value = static_cast<int>(pci_address_of(device(ordinal).number()).bus);
             break;
         case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-            *value = 0;
+            *value = static_cast<int>(pci_address_of(device(ordinal).number()).device);
             break;
         default:
             *value = device_attribute(attribute);

@@ -1,23 +1,26 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The emulated machine, as the driver and the management library both know it.
+// The emulated machine, as the driver and the management library both know it: so many GPUs
+// (SOFTCUDA_DEVICES), or those of a dump of "ucx-gdr doctor" (GDR_MACHINE).
 #pragma once
 
-#include <algorithm>
-#include <cstdlib>
+#include <string>
 
 namespace softcuda {
 
-/// The PCI domain of the emulated devices: none that a machine uses, so that nobody takes them for
-/// devices in sysfs. Their bus numbers begin with 1.
-inline constexpr int kPciDomain = 0xc0da;
+struct PciAddress {
+    unsigned domain, bus, device;
 
-inline constexpr int kMostDevices = 16;
+    bool operator==(const PciAddress&) const = default;
+};
 
-inline int devices_of_machine()
-{
-    const char* text = std::getenv("SOFTCUDA_DEVICES");
-    return text == nullptr ? 2 : std::clamp(std::atoi(text), 0, kMostDevices);
-}
+int devices_of_machine();
+
+/// By their numbers, from 0.
+PciAddress pci_address_of(int number);
+std::string model_of(int number);
+
+/// Of the device at a PCI address, "0000:3b:00.0"; -1: there is none.
+int number_at(const char* pci_address);
 
 } // namespace softcuda

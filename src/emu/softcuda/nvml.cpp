@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3;
 
-using Device = void*; // nvmlDevice_t: the bus number
+using Device = void*; // nvmlDevice_t: the number, from 1
 
 struct PciInfo { // nvmlPciInfo_t
     char legacy[16];
@@ -70,13 +70,11 @@ NVML_EXPORT int nvmlShutdown()
 
 NVML_EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char* text, Device* device)
 {
-    unsigned domain = 0, bus = 0, slot = 0;
-    if (text == nullptr || device == nullptr ||
-        std::sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3 || bus == 0 ||
-        bus > static_cast<unsigned>(softcuda::devices_of_machine())) {
+    const int number = text == nullptr || device == nullptr ? -1 : softcuda::number_at(text);
+    if (number < 0) {
         return kInvalidArgument;
     }
-    *device = reinterpret_cast<Device>(static_cast<size_t>(bus));
+    *device = reinterpret_cast<Device>(static_cast<size_t>(number) + 1);
     return kSuccess;
 }
 
@@ -98,9 +96,13 @@ NVML_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device)
 NVML_EXPORT int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info)
 {
     *info = {};
-    info->domain = softcuda::kPciDomain;
-    info->bus = static_cast<unsigned>(reinterpret_cast<size_t>(device));
-    std::snprintf(info->address, sizeof(info->address), "%08X:%02X:00.0", info->domain, info->bus);
+    const softcuda::PciAddress address =
+        softcuda::pci_address_of(static_cast<int>(reinterpret_cast<size_t>(device)) - 1);
+    info->domain = address.domain;
+    info->bus = address.bus;
+    info->device = address.device;
+    std::snprintf(info->address, sizeof(info->address), "%08X:%02X:%02X.0", address.domain,
+                  address.bus, address.device);
     return kSuccess;
 }
 

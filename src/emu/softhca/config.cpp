@@ -4,6 +4,7 @@
 #include "emu/softhca/config.hpp"
 
 #include "emu/softhca/fault_rules.hpp"
+#include "emu/softhca/machine.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -79,7 +80,7 @@ bool parse_words(std::string_view list, std::initializer_list<Word> words, Confi
 template <class Take>
 unsigned parse_list(std::string_view list, char separator, const Take& take)
 {
-    for (unsigned device = 0; device < kMaxDevices; ++device) {
+    for (unsigned device = 0; device < kMaxByVariable; ++device) {
         const std::size_t end = list.find(separator);
         if (!take(device, list.substr(0, end))) {
             return 0;
@@ -115,12 +116,29 @@ void read_profiles(const char* value, Config& result)
     }
 }
 
+// The HCAs of a machine's dump.
+void read_machine(const char* dump, Config& result)
+{
+    result.devices = 0;
+    for (const HcaOfMachine& hca : hcas_of_machine(dump)) {
+        if (result.devices == kMaxDevices) {
+            break;
+        }
+        Profile& profile = result.profiles[result.devices];
+        result.names[result.devices++] = hca.name;
+        if (const std::string wrong = apply(profile, hca.profile); !wrong.empty()) {
+            complain("GDR_MACHINE", dump, ("another word than " + wrong).c_str());
+        }
+        profile.text = hca.profile;
+    }
+}
+
 // Sets a field of every port from a list of numbers, 0 or in [least, most]; false when it is none.
 bool parse_ports(const char* list, double least, double most, Config& result,
                  double PortSettings::*field)
 {
     std::array<double, kMaxDevices> values;
-    for (unsigned count = 0; count < kMaxDevices; ++list) {
+    for (unsigned count = 0; count < kMaxByVariable; ++list) {
         char* end = nullptr;
         const double value = std::strtod(list, &end);
         if (end == list || (value != 0 && !(value >= least && value <= most)) ||
@@ -173,11 +191,17 @@ Config read_environment()
     if (const char* value = std::getenv("SOFTHCA_DEVICES")) {
         char* end = nullptr;
         const unsigned long number = std::strtoul(value, &end, 10);
-        if (end != value && *end == '\0' && number >= 1 && number <= kMaxDevices) {
+        if (end != value && *end == '\0' && number >= 1 && number <= kMaxByVariable) {
             result.devices = static_cast<unsigned>(number);
         } else {
             complain("SOFTHCA_DEVICES", value, "1 to 8");
         }
+    }
+    for (unsigned i = 0; i < kMaxDevices; ++i) {
+        result.names[i] = "softhca" + std::to_string(i);
+    }
+    if (const char* value = std::getenv("GDR_MACHINE")) {
+        read_machine(value, result);
     }
     if (const char* value = std::getenv("SOFTHCA_LINK_LAYER")) {
         if (!set_all(result, 0, "link_layer", value)) {

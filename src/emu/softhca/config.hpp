@@ -11,6 +11,9 @@
 //                               turn, separated by semicolons, of which the last is that of all
 //                               further ones (default softhca). SOFTHCA_LINK_LAYER,
 //                               _GPU_DIRECT, _GRH and _EXTENDED overrule it
+//   GDR_MACHINE=DIRECTORY       a dump of "ucx-gdr doctor": its HCAs, with their names, in the
+//   place
+//                               of SOFTHCA_DEVICES and _PROFILE
 //   SOFTHCA_LINK_LAYER=LAYER    infiniband or ethernet, RoCE v2 (default infiniband)
 //   SOFTHCA_GPU_DIRECT=LIST     the ways in which the HCA takes device memory, out of dmabuf
 //                               (ibv_reg_dmabuf_mr) and peermem (ibv_reg_mr on a device address),
@@ -66,6 +69,7 @@ struct Config {
     bool copy_staged = false;
     bool on_programs_processors = false;
     bool stats = false;
+    std::array<std::string, kMaxDevices> names; // "softhca0"
     std::array<Profile, kMaxDevices> profiles;
     std::array<PortSettings, kMaxDevices> ports;
 };

@@ -12,6 +12,7 @@
 #include "emu/softhca/memory.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 
 using namespace softhca;
 
@@ -40,7 +41,8 @@ void print_bytes_of_devices(Process& process)
         bytes[qp.device % kMaxDevices] += qp.bytes;
     }
     for (unsigned i = 0; i < config().devices; ++i) {
-        std::fprintf(stderr, " bytes_softhca%u=%llu", i, static_cast<unsigned long long>(bytes[i]));
+        std::fprintf(stderr, " bytes_%s=%llu", config().names[i].c_str(),
+                     static_cast<unsigned long long>(bytes[i]));
     }
 }
 
@@ -112,7 +114,7 @@ void softhca::print_counters()
     for (const auto& field : fields) {
         std::fprintf(stderr, " %s=%llu", field.name, static_cast<unsigned long long>(field.value));
     }
-    if (config().devices > 1) {
+    if (config().devices > 1 || std::getenv("GDR_MACHINE") != nullptr) {
         print_bytes_of_devices(*Process::current());
     }
     std::fputc('\n', stderr);

@@ -90,7 +90,8 @@ std::uint32_t parse_status(const std::string& word)
 
 unsigned parse_device(const std::string& number)
 {
-    if (number.size() != 1 || number[0] < '0' || number[0] >= '0' + static_cast<int>(kMaxDevices)) {
+    if (number.size() != 1 || number[0] < '0' ||
+        number[0] >= '0' + static_cast<int>(kMaxByVariable)) {
         throw std::invalid_argument("there is no HCA softhca" + number);
     }
     return static_cast<unsigned>(number[0] - '0');

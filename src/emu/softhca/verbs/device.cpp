@@ -44,12 +44,13 @@ Device* devices()
             ibv_device& device = all[i].base;
             device.transport_type = profile_of(i).transport;
             device.node_type = node_type(device.transport_type);
-            std::snprintf(device.name, sizeof device.name, "softhca%u", i);
-            std::snprintf(device.dev_name, sizeof device.dev_name, "softhca%u", i);
-            std::snprintf(device.dev_path, sizeof device.dev_path,
-                          "/sys/class/infiniband_verbs/softhca%u", i);
-            std::snprintf(device.ibdev_path, sizeof device.ibdev_path,
-                          "%s/class/infiniband/softhca%u", sysfs_path(), i);
+            const char* name = config().names[i].c_str();
+            std::snprintf(device.name, sizeof device.name, "%s", name);
+            std::snprintf(device.dev_name, sizeof device.dev_name, "%s", name);
+            std::snprintf(device.dev_path, sizeof device.dev_path, "/sys/class/infiniband_verbs/%s",
+                          name);
+            std::snprintf(device.ibdev_path, sizeof device.ibdev_path, "%s/class/infiniband/%s",
+                          sysfs_path(), name);
         }
         return all;
     }();

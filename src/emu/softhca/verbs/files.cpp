@@ -21,18 +21,22 @@
 
 namespace {
 
-// The number of the device between these two parts of a path; -1: they are not there.
-int device_of(const char* path, std::string_view before = "/dev/infiniband/softhca",
+// The number of the device whose name is between these two parts of a path; -1: of none.
+int device_of(const char* path, std::string_view before = "/dev/infiniband/",
               std::string_view behind = "")
 {
+    // Other paths come before the configuration is known, which may be read from files.
     if (path == nullptr || std::strncmp(path, before.data(), before.size()) != 0) {
         return -1;
     }
-    const char* digit = path + before.size();
-    const unsigned number = static_cast<unsigned>(*digit - '0');
-    return digit[0] != '\0' && digit + 1 == behind && number < softhca::config().devices
-               ? static_cast<int>(number)
-               : -1;
+    const std::string_view rest = path + before.size();
+    const softhca::Config& config = softhca::config();
+    for (unsigned i = 0; i < config.devices; ++i) {
+        if (rest.starts_with(config.names[i]) && rest.substr(config.names[i].size()) == behind) {
+            return static_cast<int>(i);
+        }
+    }
+    return -1;
 }
 
 // A name, and a read-only area with one vendor's field.
@@ -49,7 +53,7 @@ std::string vital_product_data(const std::string& field)
 // A descriptor of the file; -1: the path is none of these.
 int open_vpd(const char* path)
 {
-    const int device = device_of(path, "/sys/class/infiniband/softhca", "/device/vpd");
+    const int device = device_of(path, "/sys/class/infiniband/", "/device/vpd");
     if (device < 0 || softhca::profile_of(static_cast<unsigned>(device)).vpd.empty()) {
         return -1;
     }
