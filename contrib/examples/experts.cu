@@ -13,13 +13,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
-#include <cuda_runtime.h>
-#include <mpi.h>
-#include <ucx-gdr/ugdr.h>
-#include <ucx-gdr/ugdr_initiate.cuh>
+#include "peers.cuh"
 
 namespace {
 
@@ -39,37 +35,6 @@ struct Parcel {
     uint32_t unused[2]; // copies are of 16 bytes
     Token content;
 };
-
-[[noreturn]] void fail(const char* what, const char* why)
-{
-    std::fprintf(stderr, "%s: %s\n", what, why);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::abort();
-}
-
-#define CUDA(call) check_cuda(call, #call)
-void check_cuda(cudaError_t result, const char* what)
-{
-    if (result != cudaSuccess) {
-        fail(what, cudaGetErrorString(result));
-    }
-}
-#define GDR(call) check_gdr(call, #call)
-void check_gdr(ucs_status_t status, const char* what)
-{
-    if (status != UCS_OK) {
-        fail(what, ucs_status_string(status));
-    }
-}
-
-template <class Value>
-Value* on_gpu(size_t count)
-{
-    void* memory;
-    CUDA(cudaMalloc(&memory, count * sizeof(Value)));
-    CUDA(cudaMemset(memory, 0, count * sizeof(Value)));
-    return static_cast<Value*>(memory);
-}
 
 // ---- what the model is: integers, so that every sum is exact
 
@@ -269,48 +234,24 @@ __global__ void combine(ugdr_dev_t gdr, Sizes sizes, Memory memory, int round, i
 // The peers' memories and the GPU, for the kernels above.
 class Kernels {
   public:
-    Kernels(const Sizes& sizes, const Memory& memory) : sizes_(sizes), memory_(memory)
+    Kernels(const Sizes& sizes, const Memory& memory)
+        : sizes_(sizes), memory_(memory), peers_(others(sizes), kChannels)
     {
-        ucp_params_t ucp = {}; // where a rank has no HCA
-        ucp.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
-        ucp.features = UCP_FEATURE_RMA | UCP_FEATURE_AMO64;
-        ucp.mt_workers_shared = 1;
-        ucp_context_h ucp_context;
-        GDR(ucp_init(&ucp, nullptr, &ucp_context));
-        ugdr_context_params_t params = {};
-        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT;
-        params.ucp_context = ucp_context;
-        GDR(ugdr_context_create(&params, &context_));
-
         ugdr_mem_h outbox, results, inbox, arrived, answers, answered;
         const size_t tokens = static_cast<size_t>(sizes.tokens);
-        outbox = map(memory.outbox, kExperts * tokens);
-        results = map(memory.results, kExperts * tokens);
-        inbox = map(memory.inbox, kExperts * tokens);
-        arrived = map(memory.arrived, kExperts);
-        answers = map(memory.answers, kChosen * tokens);
-        answered = map(memory.answered, kExperts);
+        outbox = peers_.map(memory.outbox, kExperts * tokens);
+        results = peers_.map(memory.results, kExperts * tokens);
+        inbox = peers_.map(memory.inbox, kExperts * tokens);
+        arrived = peers_.map(memory.arrived, kExperts);
+        answers = peers_.map(memory.answers, kChosen * tokens);
+        answered = peers_.map(memory.answered, kExperts);
         names_.outbox = ugdr_mem_id(outbox);
         names_.results = ugdr_mem_id(results);
-        for (int rank = 0; rank < sizes.ranks; ++rank) {
-            if (rank != sizes.rank) {
-                connect(rank);
-            }
+        for (int rank : others(sizes)) {
+            names_.of[rank] = {peers_.import(rank, inbox), peers_.import(rank, arrived),
+                               peers_.import(rank, answers), peers_.import(rank, answered)};
         }
-        MPI_Barrier(MPI_COMM_WORLD); // before anything is sent
-        for (int rank = 0; rank < sizes.ranks; ++rank) {
-            if (rank != sizes.rank) {
-                names_.of[rank] = {import(rank, inbox), import(rank, arrived),
-                                   import(rank, answers), import(rank, answered)};
-            }
-        }
-        ugdr_device_h device;
-        ugdr_device_params_t device_params = {};
-        device_params.field_mask =
-            UGDR_DEVICE_PARAM_FIELD_CHANNELS | UGDR_DEVICE_PARAM_FIELD_THREADS;
-        device_params.channels = device_params.threads = kChannels;
-        GDR(ugdr_device_open(context_, &device_params, &device));
-        GDR(ugdr_device_handle(device, &gdr_));
+        gdr_ = peers_.open_device();
         failed_ = on_gpu<int>(1);
     }
 
@@ -330,55 +271,20 @@ class Kernels {
     }
 
   private:
-    template <class Value>
-    ugdr_mem_h map(Value* memory, size_t count)
+    static std::vector<int> others(const Sizes& sizes)
     {
-        ugdr_mem_h mapped;
-        GDR(ugdr_mem_map(context_, memory, count * sizeof(Value), &mapped));
-        return mapped;
-    }
-
-    // The other rank's bytes for ours.
-    static std::string exchange(int rank, const void* bytes, size_t length)
-    {
-        std::string theirs(65536, '\0');
-        MPI_Status status;
-        int count;
-        MPI_Sendrecv(bytes, static_cast<int>(length), MPI_BYTE, rank, 0, &theirs[0],
-                     static_cast<int>(theirs.size()), MPI_BYTE, rank, 0, MPI_COMM_WORLD, &status);
-        MPI_Get_count(&status, MPI_BYTE, &count);
-        theirs.resize(count);
-        return theirs;
-    }
-
-    void connect(int rank)
-    {
-        ugdr_peer_params_t params = {};
-        params.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
-        params.channels = kChannels;
-        const void* blob;
-        size_t length;
-        GDR(ugdr_peer_create(context_, &params, &peers_[rank]));
-        GDR(ugdr_peer_export(peers_[rank], &blob, &length));
-        const std::string theirs = exchange(rank, blob, length);
-        GDR(ugdr_peer_connect(peers_[rank], theirs.data(), theirs.size()));
-    }
-
-    unsigned import(int rank, ugdr_mem_h own)
-    {
-        const void* blob;
-        size_t length;
-        GDR(ugdr_mem_export(own, &blob, &length));
-        const std::string theirs = exchange(rank, blob, length);
-        ugdr_rmem_h imported;
-        GDR(ugdr_rmem_import(peers_[rank], theirs.data(), theirs.size(), &imported));
-        return ugdr_rmem_id(imported);
+        std::vector<int> ranks;
+        for (int rank = 0; rank < sizes.ranks; ++rank) {
+            if (rank != sizes.rank) {
+                ranks.push_back(rank);
+            }
+        }
+        return ranks;
     }
 
     const Sizes sizes_;
     const Memory memory_;
-    ugdr_context_h context_ = nullptr;
-    ugdr_peer_h peers_[kMostRanks] = {};
+    Peers peers_;
     Names names_ = {};
     ugdr_dev_t gdr_ = {};
     int* failed_ = nullptr;

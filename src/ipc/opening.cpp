@@ -4,39 +4,17 @@
 #include "ipc/opening.hpp"
 
 #include "cuda/allocation_handle.hpp"
-#include "cuda/pointer.hpp"
+#include "cuda/ipc_handle.hpp"
 #include "ipc/descriptor_server.hpp"
 
 #include <bit>
-#include <stdexcept>
 
 namespace gdr::ipc {
-
-namespace {
-
-// cuMemMap() refuses a length beyond the allocation, but an IPC handle does not say how long the
-// memory behind it is.
-bool reaches_end(const cuda::Driver& driver, CUdeviceptr address, uint64_t length)
-{
-    const cuda::Pointer opened = cuda::classify(driver, reinterpret_cast<void*>(address));
-    return opened.kind == cuda::MemoryKind::device && address <= opened.end() &&
-           length <= opened.end() - address;
-}
-
-} // namespace
 
 CUdeviceptr open(const cuda::Driver& driver, const RemoteKey& key, CUdevice device)
 {
     if (key.sharing == Sharing::handle) {
-        CUdeviceptr address = 0;
-        cuda::check(
-            driver.cuIpcOpenMemHandle(&address, key.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-            "cuIpcOpenMemHandle");
-        if (reaches_end(driver, address, key.length)) {
-            return address;
-        }
-        driver.cuIpcCloseMemHandle(address);
-        throw std::runtime_error("the memory is shorter than its key says");
+        return cuda::open_ipc_handle(driver, key.handle, key.length);
     }
     if (key.sharing == Sharing::fabric) {
         return cuda::map_fabric(driver, std::bit_cast<cuda::FabricHandle>(key.handle), key.length,

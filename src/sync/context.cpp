@@ -292,7 +292,8 @@ ugdr_device* Context::open_device(const Device::Settings& settings)
     all.cores = cores_ ? &*cores_ : nullptr;
     device_ =
         std::make_unique<ugdr_device>(static_cast<ugdr_context*>(this), require_driver(), *engine_,
-                                      network_->memories, network_->remote_memories, all);
+                                      network_->memories, network_->remote_memories,
+                                      network_->addresses, all);
     return device_.get();
 }
 

@@ -58,12 +58,13 @@ Value* on_device(CUdeviceptr address)
 } // namespace
 
 Device::Device(const cuda::Driver& driver, Engine& engine, Memories& memories,
-               RemoteMemories& remote_memories, const Settings& settings)
+               RemoteMemories& remote_memories, AddressTable& addresses, const Settings& settings)
     : engine_(engine), settings_(settings), context_(require_context(driver)),
       abilities_(require_abilities(driver)),
       entries_(driver, context_, size_t{settings.channels} << settings.log_entries),
       completed_(driver, context_, settings.channels + 1),
-      counters_(driver, context_, settings.channels * kCountersOfChannel)
+      counters_(driver, context_, settings.channels * kCountersOfChannel),
+      addresses_(addresses, driver, context_)
 {
     warn_of_late_loading(driver, engine.ucx());
     for (size_t i = 0; i < entries_.count; ++i) {
@@ -109,7 +110,8 @@ ugdr_dev_t Device::handle() const
             .counters = on_device<unsigned long long>(counters_.words.device),
             .channels = settings_.channels,
             .log_entries = settings_.log_entries,
-            .signals = abilities_.sees_writes};
+            .signals = abilities_.sees_writes,
+            .memories = on_device<const ugdr_dev_memory_t>(addresses_.address())};
 }
 
 bool Device::busy() const
@@ -151,6 +153,7 @@ void Device::abandon()
     entries_.keep();
     completed_.keep();
     counters_.keep();
+    addresses_.keep();
 }
 
 void Device::failed(ucs_status_t status, const std::string& what)

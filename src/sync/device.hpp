@@ -3,6 +3,7 @@
 // A GPU whose kernels initiate operations: its rings, and the threads that serve them.
 #pragma once
 
+#include "sync/network/address_table.hpp"
 #include "sync/rings/ring.hpp"
 #include "sync/rings/rings.hpp"
 #include "sync/triggers/engine.hpp"
@@ -27,7 +28,7 @@ class Device : RingEvents {
 
     // Of the current CUDA context. Throws Refusal, cuda::Error, std::exception.
     Device(const cuda::Driver& driver, Engine& engine, Memories& memories,
-           RemoteMemories& remote_memories, const Settings& settings);
+           RemoteMemories& remote_memories, AddressTable& addresses, const Settings& settings);
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
     ~Device() = default;
@@ -60,6 +61,7 @@ class Device : RingEvents {
     Taken<Entry> entries_;
     Taken<Completed> completed_; // of each channel, and the device's status
     TakenCounters counters_;
+    AddressTable::Copy addresses_;
     std::vector<std::unique_ptr<Ring>> rings_;
     std::vector<std::unique_ptr<Rings>> served_; // by each thread
     std::vector<std::unique_ptr<Proxy<Rings>>> threads_;

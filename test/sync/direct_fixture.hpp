@@ -164,7 +164,10 @@ class Side : public Retired {
 
     Lane& lane(unsigned channel = 0) { return *peer->lanes().of(channel); }
     Memory* memory(ugdr_mem* mapped) { return network.memories.use(number_of(mapped->id)); }
-    RemoteMemory* memory(ugdr_rmem* imported) { return network.remote_memories.use(imported->id); }
+    RemoteMemory* memory(ugdr_rmem* imported)
+    {
+        return network.remote_memories.use(number_of(imported->id));
+    }
 
     void retired(uint64_t ticket, ucs_status_t status) override
     {

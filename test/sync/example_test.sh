@@ -21,6 +21,18 @@ build() {
         "$top_srcdir/contrib/examples/$2.cpp" -o "$work/$1.$2" $line || exit 99
 }
 
+# build_for_cpu MPI NAME: the same of NAME.cu, with its kernels compiled for the CPU: a launch is a call, counters of the
+# emulated GPU are at their alias.
+build_for_cpu() {
+    sed -z 's/\([a-z_]*\)<<<\([^,]*\), kThreads, 0, stream>>>(\([^;]*\));/run_blocks(\2, [\&] { \1(\3); });/g' \
+        "$top_srcdir/contrib/examples/$2.cu" >"$work/$2.cpp"
+    sed -e 's/GDR(ugdr_device_handle(.*/&\n        handle.counters = on_host(handle.counters, 16 * channels_);/' \
+        "$top_srcdir/contrib/examples/peers.cuh" >"$work/peers.cuh"
+    # shellcheck disable=SC2086 # arguments
+    "$(mpicxx_of "$1")" -std=c++20 -O1 -I"$top_srcdir/test/sync/cpu" -I"$top_srcdir/src/sync" ${CUDA_CFLAGS:-} "$work/$2.cpp" \
+        -o "$work/$1.$2" -L"$top_builddir/src/sync/.libs" -lucx-gdr -lucp -lucs -ldl || exit 99
+}
+
 # example MPI RANKS AWK-CONDITION NAME [ARGUMENT]...: succeeds, and the condition holds at the end of
 # what its ranks say.
 example() {
@@ -72,15 +84,12 @@ for mpi in "${mpis[@]}"; do
     done
     unset SOFTCUDA_COPY_LATENCY_US
 
-    # experts.cu, with its kernels compiled for the CPU: a launch is a call, counters of the emulated GPU are at its alias.
-    sed -e 's/\([a-z_]*\)<<<\([^,]*\), kThreads, 0, stream>>>(\(.*\));/run_blocks(\2, [\&] { \1(\3); });/' \
-        -e 's/GDR(ugdr_device_handle(.*/&\n        gdr_.counters = on_host(gdr_.counters, 16 * kChannels);/' \
-        "$top_srcdir/contrib/examples/experts.cu" >"$work/experts.cpp"
-    # shellcheck disable=SC2086 # arguments
-    "$(mpicxx_of "$mpi")" -std=c++20 -O1 -I"$top_srcdir/test/sync/cpu" -I"$top_srcdir/src/sync" ${CUDA_CFLAGS:-} "$work/experts.cpp" \
-        -o "$work/$mpi.experts" -L"$top_builddir/src/sync/.libs" -lucx-gdr -lucp -lucs -ldl || exit 99
+    for name in experts halo; do
+        build_for_cpu "$mpi" $name
+    done
     for count in 1 2 4; do
         example "$mpi" $count '/ 0 of [0-9]* numbers wrong/ { ++right } END { exit right != 2 }' experts 8 2
+        example "$mpi" $count '/ solution: 0$/ { ++right } END { exit right != 2 }' halo 33 40
     done
 done
 done_testing

@@ -19,3 +19,18 @@ extern "C" __attribute__((global)) void sync_every_kind(synctest::Exchange with)
 {
     synctest::every_kind(synctest::this_block(), with);
 }
+
+extern "C" __attribute__((global)) void sync_send_parts(synctest::Exchange with)
+{
+    synctest::send_parts(synctest::this_block(), with);
+}
+
+extern "C" __attribute__((global)) void sync_put_bytes(synctest::Exchange with)
+{
+    synctest::put_bytes(synctest::this_block(), with);
+}
+
+extern "C" __attribute__((global)) void sync_wrong(synctest::Exchange with)
+{
+    synctest::wrong(synctest::this_block(), with);
+}

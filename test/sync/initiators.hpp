@@ -82,6 +82,89 @@ UGDR_DEVICE void receive_rounds(const Block& block, const Exchange& with)
     }
 }
 
+// As send_rounds(), but every other round puts, and signals by a value.
+UGDR_DEVICE void send_parts(const Block& block, const Exchange& with)
+{
+    const unsigned channel = with.first + block.number;
+    int status = 0;
+    for (unsigned round = 1; round <= with.rounds && status == 0; ++round) {
+        const unsigned slot = slot_of(with, channel, round);
+        if (round > kSlots) {
+            status = ugdr_dev_signal_wait<UGDR_LEVEL_BLOCK>(
+                with.device, with.signals + 2 * channel + 1, round - kSlots);
+        }
+        for (unsigned i = block.thread; i < with.length; i += block.threads) {
+            with.out[slot + i] = number_of_round(round, i);
+        }
+        if (round % 2 == 0) {
+            ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull,
+                                                  with.rmem, slot * 8ull, with.length * 8ull,
+                                                  with.rsignals, 16ull * channel, round);
+        } else {
+            ugdr_dev_put<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull, with.rmem,
+                                           slot * 8ull, with.length * 8ull);
+            ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(with.device, channel, round, 8, with.rsignals,
+                                                 16ull * channel);
+        }
+    }
+    const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
+    if (block.thread == 0) {
+        with.statuses[channel] = status != 0 ? status : last;
+    }
+}
+
+// Bytes from `first` of out to `rounds` of the peer's in, by the whole block, and back to the
+// second half of out.
+UGDR_DEVICE void put_bytes(const Block& block, const Exchange& with)
+{
+    ugdr_dev_put<UGDR_LEVEL_BLOCK>(with.device, 0, with.mem, with.first, with.rmem, with.rounds,
+                                   with.length);
+    ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, 0);
+    ugdr_dev_get<UGDR_LEVEL_BLOCK>(with.device, 0, with.mem, with.first + 4096, with.rmem,
+                                   with.rounds, with.length);
+    const int status = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, 0);
+    if (block.thread == 0) {
+        with.statuses[0] = status;
+    }
+}
+
+// One mistake, the `first`. length: of the peer's in.
+UGDR_DEVICE void wrong(const Block& block, const Exchange& with)
+{
+    const ugdr_dev_t& device = with.device;
+    switch (with.first) {
+    case 0:
+        ugdr_dev_put<UGDR_LEVEL_BLOCK>(device, 0, with.mem, 0, with.rmem, with.length - 8, 16);
+        break;
+    case 1:
+        ugdr_dev_put<UGDR_LEVEL_BLOCK>(device, 0, with.mem, 0, with.rmem + 4000, 0, 16);
+        break;
+    case 2:
+        ugdr_dev_put<UGDR_LEVEL_BLOCK>(device, 0, with.mem + 4000, 0, with.rmem, 0, 16);
+        break;
+    case 3:
+        ugdr_dev_put<UGDR_LEVEL_BLOCK>(device, 0, with.mem, ~0ull - 7, with.rmem, 0, 16);
+        break;
+    case 4:
+        ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(device, 0, 1, 9, with.rmem, 0);
+        break;
+    case 5:
+        ugdr_dev_atomic_add<UGDR_LEVEL_BLOCK>(device, 0, with.rmem, 4, 1);
+        break;
+    case 6:
+        ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(device, 0, with.mem, 0, with.rmem, 0, 0,
+                                              with.rsignals, 4, 1);
+        break;
+    default:
+        ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(device, 0, 1, 8, with.rmem ^ 1u << 16, 0);
+        break;
+    }
+    const int status = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(device, 0);
+    if (block.thread == 0) {
+        with.statuses[0] = status;
+    }
+}
+
 // Each operation once, by a warp and by a thread. The words of out that are used, and where what
 // comes back goes: see the test.
 UGDR_DEVICE void every_kind(const Block& block, const Exchange& with)

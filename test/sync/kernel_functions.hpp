@@ -31,6 +31,19 @@ Value* on_host(const softcuda_launch* launch, Value* memory)
                                     (reinterpret_cast<uintptr_t>(memory) - range.address));
 }
 
+// The same of what it has written in a table of memories, which is this process's own from then on.
+inline std::vector<ugdr_dev_memory_t> memories_on_host(const softcuda_launch* launch,
+                                                       const ugdr_dev_memory_t* memories)
+{
+    const auto* first = on_host(launch, memories);
+    std::vector<ugdr_dev_memory_t> all(first, first + size_t{2} * UGDR_DEV_MEMORIES);
+    for (ugdr_dev_memory_t& memory : all) {
+        memory.address =
+            reinterpret_cast<uintptr_t>(on_host(launch, reinterpret_cast<char*>(memory.address)));
+    }
+    return all;
+}
+
 template <typename Value>
 const Value& parameter(void* const* parameters, int index)
 {
@@ -86,6 +99,8 @@ int run_initiator(const softcuda_launch* launch, void* const* parameters)
 {
     auto with = parameter<Exchange>(parameters, 0);
     with.device.counters = on_host(launch, with.device.counters);
+    const auto memories = memories_on_host(launch, with.device.memories);
+    with.device.memories = memories.data();
     with.out = on_host(launch, with.out);
     with.in = on_host(launch, with.in);
     with.signals = on_host(launch, with.signals);
@@ -97,7 +112,7 @@ int run_initiator(const softcuda_launch* launch, void* const* parameters)
 }
 
 // What a compiler declares of them (device_test.sh compares).
-static_assert(sizeof(Exchange) == 96);
+static_assert(sizeof(Exchange) == 104);
 constexpr const char* kDeclarations = R"PTX(
 .version 6.3
 .target sm_70
@@ -126,13 +141,22 @@ constexpr const char* kDeclarations = R"PTX(
     .param .u64 sync_consume_param_4
 ) { ret; }
 .visible .entry sync_send_rounds(
-    .param .align 8 .b8 sync_send_rounds_param_0[96]
+    .param .align 8 .b8 sync_send_rounds_param_0[104]
 ) { ret; }
 .visible .entry sync_receive_rounds(
-    .param .align 8 .b8 sync_receive_rounds_param_0[96]
+    .param .align 8 .b8 sync_receive_rounds_param_0[104]
 ) { ret; }
 .visible .entry sync_every_kind(
-    .param .align 8 .b8 sync_every_kind_param_0[96]
+    .param .align 8 .b8 sync_every_kind_param_0[104]
+) { ret; }
+.visible .entry sync_send_parts(
+    .param .align 8 .b8 sync_send_parts_param_0[104]
+) { ret; }
+.visible .entry sync_put_bytes(
+    .param .align 8 .b8 sync_put_bytes_param_0[104]
+) { ret; }
+.visible .entry sync_wrong(
+    .param .align 8 .b8 sync_wrong_param_0[104]
 ) { ret; }
 )PTX";
 
@@ -159,6 +183,9 @@ inline CUfunction kernel(const std::string& file, const char* name)
         stands_for("sync_send_rounds", run_initiator<send_rounds>);
         stands_for("sync_receive_rounds", run_initiator<receive_rounds>);
         stands_for("sync_every_kind", run_initiator<every_kind>);
+        stands_for("sync_send_parts", run_initiator<send_parts>);
+        stands_for("sync_put_bytes", run_initiator<put_bytes>);
+        stands_for("sync_wrong", run_initiator<wrong>);
     } else {
         for (const char* kind : {".ptx", ".fatbin"}) {
             std::ifstream in(std::getenv("SYNC_KERNELS") + ("/" + file + kind), std::ios::binary);

@@ -129,7 +129,8 @@ class RingTest : public testing::Test {
                    counters_.data(),
                    1,
                    log_entries,
-                   1};
+                   1,
+                   nullptr};
         ring_ = std::make_unique<Ring>(
             Ring::Place{0, entries_.data(), log_entries, completed_.data(), flushes}, memories_,
             remotes_, events_);

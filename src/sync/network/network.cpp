@@ -2,28 +2,17 @@
 #include "sync/network/network.hpp"
 
 #include "cuda/pointer.hpp"
+#include "log/log.hpp"
 #include "sync/network/blob.hpp"
 #include "sync/ucx/log.hpp"
 #include "sync/ucx/refusal.hpp"
 
+#include <cstdlib>
 #include <random>
+#include <string_view>
 
 namespace gdr::sync {
 namespace {
-
-// What a memory's blob has first.
-struct Extent {
-    uint64_t process;
-    uint64_t address;
-    uint64_t length;
-    uint32_t keys; // one for each HCA
-};
-
-// nullptr: the program does not use CUDA. The library may be the first that opens it.
-const cuda::Driver* driver_in_use()
-{
-    return cuda::open_driver() != nullptr ? cuda::initialised_driver() : nullptr;
-}
 
 // The GPU of the calling thread's context; -1: there is none.
 CUdevice current_gpu()
@@ -39,6 +28,14 @@ cuda::MemoryKind kind_of(const void* address)
     return driver != nullptr ? cuda::classify(*driver, address).kind : cuda::MemoryKind::host;
 }
 
+// As UCX reads a boolean.
+bool ipc_is_on()
+{
+    const char* const text = std::getenv("UCX_GDR_IPC");
+    const std::string_view value = text != nullptr ? text : "y";
+    return value != "n" && value != "no" && value != "off" && value != "0";
+}
+
 template <typename Handle>
 Handle* keep(std::map<Handle*, std::unique_ptr<Handle>>& all, std::unique_ptr<Handle> made)
 {
@@ -48,6 +45,11 @@ Handle* keep(std::map<Handle*, std::unique_ptr<Handle>>& all, std::unique_ptr<Ha
 }
 
 } // namespace
+
+Network::Network(const Ucx& ucx, bool direct, std::unique_ptr<UcpAccess> ucp)
+    : ucx_(ucx), direct_(direct), mapped_by_kernels_(ipc_is_on()), ucp_(std::move(ucp))
+{
+}
 
 uint64_t Network::random_number()
 {
@@ -98,12 +100,28 @@ ugdr_mem* Network::map(void* address, size_t length)
     }
     made->ucp = ucp.handle;
     writer.add_counted(ucp.rkey.data(), ucp.rkey.size());
+    std::optional<Reach> reach;
+    if (mapped_by_kernels_) {
+        reach = reach_of(address, length);
+        writer.add(share(address, length));
+    } else {
+        writer.add(Shared{});
+    }
+    made->address = start;
+    made->length = length;
     made->blob = writer.finished();
     ugdr_mem* const handle = keep(mapped_, std::move(made));
+    own_memories::add(process_, start, length);
     try {
         const bool host = memory.host;
         handle->id = id_of(memories.add(std::move(memory)), host);
+        if (reach) {
+            addresses.add(AddressTable::Half::ours, handle->id, *reach);
+        }
     } catch (...) {
+        if (handle->id != 0) {
+            memories.end(number_of(handle->id));
+        }
         forget(handle);
         throw;
     }
@@ -121,6 +139,8 @@ void Network::unmap(ugdr_mem* memory)
 
 void Network::forget(ugdr_mem* memory)
 {
+    addresses.remove(AddressTable::Half::ours, memory->id);
+    own_memories::remove(process_, memory->address, memory->length);
     if (memory->ucp != nullptr) {
         ucp_->unmap(memory->ucp);
     }
@@ -147,6 +167,7 @@ ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
     memory.length = extent.length;
     memory.keys = reader.take_values<uint32_t>(extent.keys);
     const BlobReader::Piece rkey = reader.take_counted();
+    const auto shared = reader.take<Shared>();
     ugdr_rmem* const handle = keep(imported_, std::make_unique<ugdr_rmem>(ugdr_rmem{{peer}}));
     ++peer.imported;
     try {
@@ -161,13 +182,38 @@ ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
         forget(handle);
         throw;
     }
+    if (mapped_by_kernels_ && is_near(shared)) {
+        handle->id |= UGDR_RMEM_ID_NEAR;
+        show_to_kernels(*handle, shared, extent);
+    }
     return handle;
+}
+
+// Where it cannot be, rings carry the operations.
+void Network::show_to_kernels(ugdr_rmem& imported, const Shared& shared, const Extent& extent)
+{
+    try {
+        std::optional<Reach> reach;
+        if (own_memories::contains(extent.process, extent.address, extent.length)) {
+            reach = reach_of(reinterpret_cast<const void*>(extent.address), extent.length);
+        } else {
+            imported.opened = std::make_unique<Opened>(shared, extent.length);
+            reach = imported.opened->reach();
+        }
+        if (reach) {
+            addresses.add(AddressTable::Half::peers, imported.id, *reach,
+                          reinterpret_cast<uintptr_t>(&imported.peer));
+        }
+    } catch (const std::runtime_error& error) {
+        gdr_log(info, "an HCA carries what kernels send to memory of a peer on this host: %s",
+                error.what());
+    }
 }
 
 void Network::release(ugdr_rmem* memory)
 {
     const std::lock_guard guard(lock_);
-    if (!remote_memories.end(memory->id)) {
+    if (!remote_memories.end(number_of(memory->id))) {
         throw Refusal(UCS_ERR_BUSY, "ugdr_rmem_release: operations of kernels use the memory");
     }
     forget(memory);
@@ -175,6 +221,7 @@ void Network::release(ugdr_rmem* memory)
 
 void Network::forget(ugdr_rmem* memory)
 {
+    addresses.remove(AddressTable::Half::peers, memory->id);
     if (memory->ucp != nullptr) {
         ucp_->release(memory->ucp);
     }

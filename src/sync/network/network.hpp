@@ -5,7 +5,9 @@
 #pragma once
 
 #include "direct/hcas.hpp"
+#include "sync/network/address_table.hpp"
 #include "sync/network/peer.hpp"
+#include "sync/network/reach.hpp"
 #include "sync/network/ucp_access.hpp"
 #include "sync/rings/memory.hpp"
 #include "sync/ucx-gdr/ugdr.h"
@@ -19,10 +21,20 @@
 
 namespace gdr::sync {
 
+// What a memory's blob has first.
+struct Extent {
+    uint64_t process;
+    uint64_t address;
+    uint64_t length;
+    uint32_t keys; // one for each HCA
+};
+
 // Our memory, as the application has it.
 struct MappedMemory {
     Network& network;
     uint32_t id = 0;
+    uint64_t address = 0;
+    uint64_t length = 0;
     std::vector<verbs::MemoryRegion> regions{}; // one for each HCA
     ucp_mem_h ucp = nullptr;
     std::vector<uint8_t> blob{};
@@ -33,6 +45,7 @@ struct ImportedMemory {
     Peer& peer;
     uint32_t id = 0;
     ucp_rkey_h ucp = nullptr;
+    std::unique_ptr<Opened> opened{}; // where kernels reach it by CUDA IPC
 };
 
 } // namespace gdr::sync
@@ -49,10 +62,7 @@ namespace gdr::sync {
 class Network {
   public:
     // direct: HCAs may be used. ucp: nullptr if UCP may not.
-    Network(const Ucx& ucx, bool direct, std::unique_ptr<UcpAccess> ucp)
-        : ucx_(ucx), direct_(direct), ucp_(std::move(ucp))
-    {
-    }
+    Network(const Ucx& ucx, bool direct, std::unique_ptr<UcpAccess> ucp);
     Network(const Network&) = delete;
     Network& operator=(const Network&) = delete;
 
@@ -61,6 +71,9 @@ class Network {
     // For the threads that serve kernels, without a lock.
     Memories memories;
     RemoteMemories remote_memories;
+
+    // For kernels: what they reach by themselves.
+    AddressTable addresses;
 
     // ---- for the functions of the API; any thread. Throw Refusal and other exceptions.
 
@@ -83,12 +96,14 @@ class Network {
 
   private:
     static uint64_t random_number();
+    void show_to_kernels(ugdr_rmem& imported, const Shared& shared, const Extent& extent);
     void forget(ugdr_mem* memory);
     void forget(ugdr_rmem* memory);
     void forget(ugdr_peer* peer);
 
     const Ucx ucx_;
     const bool direct_;
+    const bool mapped_by_kernels_; // memory of peers on this host
     const std::unique_ptr<UcpAccess> ucp_;
     const uint64_t process_ = random_number();
 

@@ -39,7 +39,7 @@ constexpr uint32_t id_of(uint32_t number, bool host)
 }
 constexpr uint32_t number_of(uint32_t id)
 {
-    return id & ~UGDR_MEM_ID_HOST;
+    return id & ~(UGDR_MEM_ID_HOST | UGDR_RMEM_ID_NEAR);
 }
 
 using Memories = UseTable<Memory>;

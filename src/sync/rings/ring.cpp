@@ -166,11 +166,11 @@ std::string Ring::check(const Words& words, Flight& flight, ucs_status_t& status
                     ? no_word("local", next_.local->address, next_.local->length, next_.offset)
                     : outside("local", next_.local->length, next_.offset, next_.length);
     }
-    next_.remote = remote_memories_.use(remote);
+    next_.remote = remote_memories_.use(number_of(remote));
     if (next_.remote == nullptr) {
         return "there is no remote memory of the id " + std::to_string(remote);
     }
-    flight.remote = remote;
+    flight.remote = number_of(remote);
     if (cause.empty()) {
         cause = traits.word
                     ? no_word("remote", next_.remote->address, next_.remote->length,
@@ -178,11 +178,11 @@ std::string Ring::check(const Words& words, Flight& flight, ucs_status_t& status
                     : outside("remote", next_.remote->length, next_.remote_offset, next_.length);
     }
     if (traits.signal) {
-        next_.signal = remote_memories_.use(signal);
+        next_.signal = remote_memories_.use(number_of(signal));
         if (next_.signal == nullptr) {
             return "there is no remote memory of the signal's id " + std::to_string(signal);
         }
-        flight.signal = signal;
+        flight.signal = number_of(signal);
         if (cause.empty()) {
             cause = next_.signal->lanes != next_.remote->lanes
                         ? "the signal is of another peer than the data"

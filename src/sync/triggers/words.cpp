@@ -94,23 +94,22 @@ std::vector<Mapped<Words>> make_page(const cuda::Driver& driver, size_t count)
     return made;
 }
 
+} // namespace
+
 // Uses a stream of its own: while a blocking stream is captured, a copy on the legacy stream fails
 // and invalidates the capture.
-void set_to_zero(const cuda::Driver& driver, CUdeviceptr memory, size_t bytes)
+void write_gpu_memory(const cuda::Driver& driver, CUdeviceptr to, const void* from, size_t bytes)
 {
-    const std::vector<char> zeros(bytes);
     CUstream stream = nullptr;
     cuda::check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     CUresult result =
-        driver.cuMemcpyAsync(memory, reinterpret_cast<CUdeviceptr>(zeros.data()), bytes, stream);
+        driver.cuMemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     if (result == CUDA_SUCCESS) {
         result = driver.cuStreamSynchronize(stream);
     }
     driver.cuStreamDestroy(stream);
     cuda::check(result, "cuMemcpyAsync");
 }
-
-} // namespace
 
 template <typename Words>
 Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count)
@@ -134,7 +133,8 @@ Counters take_counters(const cuda::Driver& driver, CUcontext context, size_t cou
         return std::vector<Counters>{made};
     });
     try {
-        set_to_zero(driver, taken.device, bytes);
+        const std::vector<char> zeros(bytes);
+        write_gpu_memory(driver, taken.device, zeros.data(), bytes);
     } catch (...) {
         give_counters_back(context, taken, count);
         throw;

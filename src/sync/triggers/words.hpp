@@ -74,6 +74,9 @@ Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t c
 template <typename Words>
 void give_words_back(CUcontext context, const Mapped<Words>& words, size_t count = 1);
 
+// Writes to GPU memory while kernels run; the context is current. Throws cuda::Error.
+void write_gpu_memory(const cuda::Driver& driver, CUdeviceptr to, const void* from, size_t bytes);
+
 // Zeroed 32-bit counters in GPU memory.
 struct Counters {
     CUdeviceptr device = 0;

@@ -13,13 +13,17 @@
  * signal comes after the data of its operation and of those before. There is no order between
  * channels or peers, unless by ugdr_dev_quiet().
  *
+ * Memory of a peer on the same host that the GPU reaches (CUDA IPC, or memory of this process) is
+ * written and read by the caller's own loads and stores: see ugdr_rmem_import(). All else is
+ * carried by a thread of the library and an HCA.
+ *
  * What the caller has written before, or has seen written by others, is sent along. The local
  * memory must not change before the operation is complete.
  *
  * Functions whose template argument is #UGDR_LEVEL_WARP or #UGDR_LEVEL_BLOCK are to be called by
  * all threads of a warp or block together, with equal arguments: one of them acts for all, and all
  * have its result. What any of them has written before is sent along. That is far faster than many
- * threads that each post.
+ * threads that each post; and all of them copy where the kernel does so itself.
  *
  * A thread that posts to a full ring waits until there is room.
  */
@@ -30,7 +34,8 @@
 
 /** @defgroup ugdr_initiate Kernel-initiated operations
  *
- * Each that posts returns a ticket, by which ugdr_dev_done() and ugdr_dev_quiet() know it. The
+ * Each that posts returns a ticket, by which ugdr_dev_done() and ugdr_dev_quiet() know it; ~0 where
+ * the caller did the operation itself, which stands for all that was posted so far. The
  * level is who calls: one thread (#UGDR_LEVEL_THREAD), or all threads of a warp (#UGDR_LEVEL_WARP)
  * or block (#UGDR_LEVEL_BLOCK) together, with equal arguments.
  *
@@ -55,10 +60,14 @@ namespace ugdr_detail {
 
 constexpr unsigned long long kEntryWords = 8, kCompletedWords = 8, kCounterWords = 16;
 constexpr unsigned kKnown = 8;       // the counter of what is known to be complete; 0: of tickets
+constexpr unsigned kNear = 9;        // that of posted operations that peers on the host wait for
 constexpr unsigned kStatusBits = 8;  // of a word of `completed`, below the count
 constexpr unsigned kMost = 1u << 30; // bytes of one entry
 constexpr unsigned kGlances = 1024;  // at a signal, between two looks at the device's status
 constexpr int kUnsupported = -22;    // UCS_ERR_UNSUPPORTED
+constexpr unsigned kPlaceMask = 0xffff;         // of an id: the memory's place among its kind
+constexpr unsigned long long kAllSoFar = ~0ull; // a ticket
+constexpr unsigned kPieces = 4;                 // that a thread copies at once
 
 // As gdr::sync::Transfer has them.
 enum Kind : unsigned { kPut, kPutSignalSet, kPutSignalAdd, kPutValue, kGet, kAdd, kFetchAdd };
@@ -103,6 +112,34 @@ UGDR_DEVICE void store(unsigned long long* words, unsigned long long first,
 {
     asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(words), "l"(first), "l"(second)
                  : "memory");
+}
+
+UGDR_DEVICE void load_pair(const unsigned long long* words, unsigned long long& first,
+                           unsigned long long& second)
+{
+    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(first), "=l"(second)
+                 : "l"(words)
+                 : "memory");
+}
+
+// Words of a peer, seen by the whole system.
+UGDR_DEVICE void set_word(unsigned long long* word, unsigned long long value)
+{
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+UGDR_DEVICE void set_half(unsigned* half, unsigned value)
+{
+    asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(half), "r"(value) : "memory");
+}
+UGDR_DEVICE unsigned long long fetch_and_add(unsigned long long* word, unsigned long long value)
+{
+    unsigned long long was;
+    asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;"
+                 : "=l"(was)
+                 : "l"(word), "l"(value)
+                 : "memory");
+    return was;
 }
 
 #define UGDR_SREG(name)                                                                            \
@@ -175,6 +212,30 @@ UGDR_DEVICE unsigned long long shared(unsigned long long value)
     return value;
 }
 
+// The caller's place among those that call together, and how many they are.
+template <ugdr_level_t level>
+UGDR_DEVICE unsigned own_place()
+{
+    if constexpr (level == UGDR_LEVEL_WARP) {
+        return thread_in_block() & 31u;
+    } else if constexpr (level == UGDR_LEVEL_BLOCK) {
+        return thread_in_block();
+    }
+    return 0;
+}
+template <ugdr_level_t level>
+UGDR_DEVICE unsigned callers()
+{
+    const unsigned threads = ntid(0) * ntid(1) * ntid(2);
+    if constexpr (level == UGDR_LEVEL_WARP) {
+        const unsigned left = threads - (thread_in_block() & ~31u);
+        return left >= 32 ? 32 : left;
+    } else if constexpr (level == UGDR_LEVEL_BLOCK) {
+        return threads;
+    }
+    return 1;
+}
+
 #else // a host
 
 inline unsigned long long add(unsigned long long* counter)
@@ -193,6 +254,24 @@ inline void raise(unsigned long long* counter, unsigned long long to)
     }
 }
 inline void fence(bool) {} // the stores below release
+inline void load_pair(const unsigned long long* words, unsigned long long& first,
+                      unsigned long long& second)
+{
+    first = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+    second = __atomic_load_n(words + 1, __ATOMIC_ACQUIRE);
+}
+inline void set_word(unsigned long long* word, unsigned long long value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+inline void set_half(unsigned* half, unsigned value)
+{
+    __atomic_store_n(half, value, __ATOMIC_RELEASE);
+}
+inline unsigned long long fetch_and_add(unsigned long long* word, unsigned long long value)
+{
+    return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
+}
 inline void store(unsigned long long* words, unsigned long long first, unsigned long long second)
 {
     __atomic_store_n(words, first, __ATOMIC_RELEASE);
@@ -211,6 +290,16 @@ template <ugdr_level_t level>
 inline unsigned long long shared(unsigned long long value)
 {
     return value;
+}
+template <ugdr_level_t level>
+inline unsigned own_place()
+{
+    return 0;
+}
+template <ugdr_level_t level>
+inline unsigned callers()
+{
+    return 1;
 }
 
 #endif
@@ -267,11 +356,227 @@ UGDR_DEVICE unsigned long long write(const ugdr_dev_t& device, unsigned channel,
     unsigned long long* const to =
         device.entries +
         ((static_cast<unsigned long long>(channel) << device.log_entries) + place) * kEntryWords;
-    fence((what.mem & UGDR_MEM_ID_HOST) != 0);
+    const bool near_peer = (what.rmem & UGDR_RMEM_ID_NEAR) != 0;
+    fence(near_peer || (what.mem & UGDR_MEM_ID_HOST) != 0);
+    if (near_peer) {
+        raise(counters + kNear, ticket + 1);
+    }
     for (unsigned i = 0; i < kEntryWords; i += 2) {
         store(to + i, entry[i], entry[i + 1]);
     }
     return ticket;
+}
+
+// ---- what the caller does itself
+
+// What is copied at once, to and from addresses of its size.
+struct alignas(16) Piece {
+    unsigned long long words[2];
+};
+
+#if defined(__CUDACC__) || defined(__CUDA__)
+
+// A peer may be writing what is loaded: not from a cache of the GPU's that does not see that.
+UGDR_DEVICE Piece load_piece(const Piece* from)
+{
+    Piece piece;
+    load_pair(from->words, piece.words[0], piece.words[1]);
+    return piece;
+}
+UGDR_DEVICE unsigned char load_piece(const unsigned char* from)
+{
+    unsigned value;
+    asm volatile("ld.relaxed.sys.u8 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return static_cast<unsigned char>(value);
+}
+UGDR_DEVICE unsigned load_piece(const unsigned* from)
+{
+    unsigned value;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+UGDR_DEVICE void store_piece(Piece* to, const Piece& piece)
+{
+    store(to->words, piece.words[0], piece.words[1]);
+}
+UGDR_DEVICE void store_piece(unsigned char* to, unsigned char piece)
+{
+    asm volatile("st.relaxed.sys.u8 [%0], %1;" ::"l"(to), "r"(static_cast<unsigned>(piece))
+                 : "memory");
+}
+UGDR_DEVICE void store_piece(unsigned* to, unsigned piece)
+{
+    set_half(to, piece);
+}
+
+template <ugdr_level_t level, typename Unit>
+UGDR_DEVICE void copy_units(unsigned long long to, unsigned long long from,
+                            unsigned long long count)
+{
+    auto* const out = reinterpret_cast<Unit*>(to);
+    const auto* const in = reinterpret_cast<const Unit*>(from);
+    const unsigned step = callers<level>();
+    unsigned long long i = own_place<level>();
+    for (; i + (kPieces - 1ull) * step < count; i += kPieces * step) {
+        Unit pieces[kPieces];
+        for (unsigned k = 0; k < kPieces; ++k) {
+            pieces[k] = load_piece(in + i + k * step);
+        }
+        for (unsigned k = 0; k < kPieces; ++k) {
+            store_piece(out + i + k * step, pieces[k]);
+        }
+    }
+    for (; i < count; i += step) {
+        store_piece(out + i, load_piece(in + i));
+    }
+}
+
+// In the largest pieces that both addresses permit: bytes up to the first, and behind the last.
+template <ugdr_level_t level, typename Unit>
+UGDR_DEVICE void copy_as(unsigned long long to, unsigned long long from, unsigned long long length)
+{
+    unsigned long long head = (sizeof(Unit) - to % sizeof(Unit)) % sizeof(Unit);
+    head = head < length ? head : length;
+    const unsigned long long units = (length - head) / sizeof(Unit), end = units * sizeof(Unit);
+    copy_units<level, unsigned char>(to, from, head);
+    copy_units<level, Unit>(to + head, from + head, units);
+    copy_units<level, unsigned char>(to + head + end, from + head + end, length - head - end);
+}
+
+template <ugdr_level_t level>
+UGDR_DEVICE void copy(unsigned long long to, unsigned long long from, unsigned long long length)
+{
+    if ((to - from) % sizeof(Piece) == 0) {
+        copy_as<level, Piece>(to, from, length);
+    } else if ((to - from) % sizeof(unsigned) == 0) {
+        copy_as<level, unsigned>(to, from, length);
+    } else {
+        copy_units<level, unsigned char>(to, from, length);
+    }
+}
+
+#else // a host
+
+template <ugdr_level_t level>
+inline void copy(unsigned long long to, unsigned long long from, unsigned long long length)
+{
+    __builtin_memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), length);
+}
+
+#endif
+
+// A part of a memory, as the caller reaches it.
+struct Part {
+    unsigned long long address; // 0: the caller does not reach it, or there is no such part
+    unsigned long long peer;
+};
+
+UGDR_DEVICE Part part_of(const ugdr_dev_memory_t* memories, unsigned id, unsigned long long offset,
+                         unsigned long long length)
+{
+    const unsigned place = id & kPlaceMask;
+    if (place >= UGDR_DEV_MEMORIES) {
+        return {0, 0};
+    }
+    const auto* const words = &memories[place].address;
+    unsigned long long address, all, known, peer;
+    load_pair(words, address, all);
+    load_pair(words + 2, known, peer);
+    const bool is_part = known == id && offset <= all && length <= all - offset;
+    return {is_part ? address + offset : 0, peer};
+}
+
+UGDR_DEVICE bool is_word(const Part& part)
+{
+    return part.address != 0 && part.address % 8 == 0;
+}
+
+// Operations to peers on the host that went through the ring come first.
+UGDR_DEVICE void wait_for_posted(const ugdr_dev_t& device, unsigned channel)
+{
+    unsigned long long* const counters = device.counters + channel * kCounterWords;
+    const unsigned long long posted = count_of(counters + kNear);
+    while (count_of(counters + kKnown) < posted) {
+        const unsigned long long count = look(device, channel) >> kStatusBits;
+        raise(counters + kKnown, count);
+        if (count < posted) {
+            relax();
+        }
+    }
+}
+
+// A value of 1 to 8 bytes.
+UGDR_DEVICE void set_bytes(unsigned long long address, unsigned long long value, unsigned bytes)
+{
+    if (bytes == 8 && address % 8 == 0) {
+        set_word(reinterpret_cast<unsigned long long*>(address), value);
+    } else if (bytes == 4 && address % 4 == 0) {
+        set_half(reinterpret_cast<unsigned*>(address), static_cast<unsigned>(value));
+    } else {
+        const auto from = reinterpret_cast<unsigned long long>(&value);
+        copy<UGDR_LEVEL_THREAD>(address, from, bytes);
+    }
+}
+
+// Does the operation where the caller reaches all memories of it. Where it reaches no signal, but
+// the data, the data is written, and an operation without is left. Returns whether nothing is left.
+// What is wrong, nobody reaches: it is left to the library to say so.
+template <ugdr_level_t level>
+UGDR_DEVICE bool carry_out(const ugdr_dev_t& device, unsigned channel, Initiated& what)
+{
+    if (device.memories == nullptr) {
+        return false;
+    }
+    const ugdr_dev_memory_t* const ours = device.memories;
+    const ugdr_dev_memory_t* const peers = device.memories + UGDR_DEV_MEMORIES;
+    const Part remote = part_of(peers, what.rmem, what.remote_offset, what.length);
+    const bool signals = what.kind == kPutSignalSet || what.kind == kPutSignalAdd;
+    const bool adds = what.kind == kAdd || what.kind == kFetchAdd;
+    Part local = remote, signal = remote;
+    if (what.kind != kPutValue && what.kind != kAdd) {
+        local = part_of(ours, what.mem, what.offset, what.length);
+    }
+    if (remote.address == 0 || local.address == 0 ||
+        (adds && (!is_word(remote) || !is_word(local))) ||
+        (what.kind == kPutValue && (what.length == 0 || what.length > 8))) {
+        return false;
+    }
+    if (signals) {
+        signal = part_of(peers, what.signal, what.signal_offset, 8);
+    }
+    wait_for_posted(device, channel);
+    if (what.kind == kGet) {
+        copy<level>(local.address, remote.address, what.length);
+        return true;
+    }
+    if (signals || what.kind == kPut) {
+        copy<level>(remote.address, local.address, what.length);
+        if (!signals) {
+            return true;
+        }
+        meet<level>();
+        if (!is_word(signal) || signal.peer != remote.peer) {
+            what.length = 0;
+            return false;
+        }
+    }
+    if (leads<level>()) {
+        fence(true);
+        if (what.kind == kPutSignalSet) {
+            set_word(reinterpret_cast<unsigned long long*>(signal.address), what.value);
+        } else if (what.kind == kPutSignalAdd) {
+            fetch_and_add(reinterpret_cast<unsigned long long*>(signal.address), what.value);
+        } else if (what.kind == kPutValue) {
+            set_bytes(remote.address, what.value, static_cast<unsigned>(what.length));
+        } else {
+            const unsigned long long was =
+                fetch_and_add(reinterpret_cast<unsigned long long*>(remote.address), what.value);
+            if (what.kind == kFetchAdd) {
+                set_word(reinterpret_cast<unsigned long long*>(local.address), was);
+            }
+        }
+    }
+    return true;
 }
 
 template <ugdr_level_t level>
@@ -280,6 +585,9 @@ UGDR_DEVICE unsigned long long initiate(const ugdr_dev_t& device, unsigned chann
     unsigned long long ticket = 0;
     channel &= device.channels - 1;
     meet<level>();
+    if ((what.rmem & UGDR_RMEM_ID_NEAR) != 0 && carry_out<level>(device, channel, what)) {
+        return kAllSoFar;
+    }
     if (leads<level>()) {
         Initiated piece = what;
         piece.kind = what.kind == kGet ? kGet : kPut;
@@ -292,6 +600,21 @@ UGDR_DEVICE unsigned long long initiate(const ugdr_dev_t& device, unsigned chann
         ticket = write(device, channel, what);
     }
     return shared<level>(ticket);
+}
+
+// How many of a channel's tickets come before the end of this one.
+UGDR_DEVICE unsigned long long tickets_until(const ugdr_dev_t& device, unsigned channel,
+                                             unsigned long long ticket)
+{
+    return ticket == kAllSoFar ? count_of(device.counters + channel * kCounterWords) : ticket + 1;
+}
+
+// What the caller has stored in memory of peers is there for those who hear of it from now on.
+UGDR_DEVICE void finish_stores(const ugdr_dev_t& device)
+{
+    if (device.memories != nullptr) {
+        fence(true);
+    }
 }
 
 } // namespace ugdr_detail
@@ -406,13 +729,17 @@ ugdr_dev_atomic_fetch_add(const ugdr_dev_t& device, unsigned channel, unsigned m
  *
  * A look at host memory, which takes a GPU about 1.5 us.
  *
+ * @param ticket ~0: all that was posted to the channel so far
  * @return whether they are, well or not
  */
 UGDR_DEVICE bool ugdr_dev_done(const ugdr_dev_t& device, unsigned channel,
                                unsigned long long ticket)
 {
     using namespace ugdr_detail;
-    return look(device, channel & (device.channels - 1)) >> kStatusBits > ticket;
+    channel &= device.channels - 1;
+    const unsigned long long count = tickets_until(device, channel, ticket);
+    finish_stores(device);
+    return count == 0 || look(device, channel) >> kStatusBits >= count;
 }
 
 /** Waits until an operation is complete, and all before it in its channel.
@@ -432,9 +759,9 @@ UGDR_DEVICE int ugdr_dev_quiet(const ugdr_dev_t& device, unsigned channel,
     channel &= device.channels - 1;
     meet<level>();
     if (leads<level>()) {
-        const unsigned long long count =
-            ticket == ~0ull ? count_of(device.counters + channel * kCounterWords) : ticket + 1;
-        while ((completed = look(device, channel)) >> kStatusBits < count) {
+        const unsigned long long count = tickets_until(device, channel, ticket);
+        finish_stores(device);
+        while (count != 0 && (completed = look(device, channel)) >> kStatusBits < count) {
             relax();
         }
     }

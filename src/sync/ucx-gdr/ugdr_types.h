@@ -15,6 +15,22 @@ typedef struct ugdr_dev_condition {
 /** A bit of the ids of local memories (ugdr_mem_id()): the memory is the host's. */
 #define UGDR_MEM_ID_HOST (1u << 30)
 
+/** A bit of the ids of peers' memories (ugdr_rmem_id()): kernels may reach memory of the peer by
+ * their own loads and stores. */
+#define UGDR_RMEM_ID_NEAR (1u << 31)
+
+/** How many memories of its own, and as many of peers, a context can tell kernels the addresses of.
+ */
+#define UGDR_DEV_MEMORIES 4096
+
+/** A memory that kernels reach by their own loads and stores. */
+typedef struct ugdr_dev_memory {
+    unsigned long long address;
+    unsigned long long length;
+    unsigned long long id;   /**< by which kernels name it; 0: there is none */
+    unsigned long long peer; /**< whose it is, or 0 */
+} ugdr_dev_memory_t;
+
 /** Kernel-initiated operations of one GPU as kernels have them, passed to them by value. */
 typedef struct ugdr_dev {
     unsigned long long* entries;         /**< rings, one after the other, in host memory that the
@@ -25,6 +41,8 @@ typedef struct ugdr_dev {
     unsigned channels;                   /**< a power of two */
     unsigned log_entries;                /**< of each ring, their binary logarithm */
     unsigned signals;                    /**< whether running kernels see what HCAs write */
+    const ugdr_dev_memory_t* memories;   /**< #UGDR_DEV_MEMORIES of this side, and then as many of
+                                            peers, GPU memory; NULL: kernels reach none */
 } ugdr_dev_t;
 
 #endif

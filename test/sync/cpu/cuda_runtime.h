@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// As much of the CUDA runtime as contrib/examples/experts.cu needs, for a host's compiler: memory
-// is the host's, and a kernel runs at once, its blocks one after the other, each as one thread.
+// As much of the CUDA runtime as experts.cu and halo.cu of contrib/examples need, for a host's
+// compiler: memory is the host's, and a kernel runs at once, its blocks one after the other, each
+// as one thread.
 #pragma once
 
 #include <cstdlib>
