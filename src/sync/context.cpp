@@ -290,10 +290,9 @@ ugdr_device* Context::open_device(const Device::Settings& settings)
     Device::Settings all = settings;
     all.idle = idle_;
     all.cores = cores_ ? &*cores_ : nullptr;
-    device_ =
-        std::make_unique<ugdr_device>(static_cast<ugdr_context*>(this), require_driver(), *engine_,
-                                      network_->memories, network_->remote_memories,
-                                      network_->addresses, all);
+    device_ = std::make_unique<ugdr_device>(static_cast<ugdr_context*>(this), require_driver(),
+                                            *engine_, network_->memories, network_->remote_memories,
+                                            network_->addresses, all);
     return device_.get();
 }
 

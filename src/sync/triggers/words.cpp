@@ -102,8 +102,7 @@ void write_gpu_memory(const cuda::Driver& driver, CUdeviceptr to, const void* fr
 {
     CUstream stream = nullptr;
     cuda::check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    CUresult result =
-        driver.cuMemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
+    CUresult result = driver.cuMemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     if (result == CUDA_SUCCESS) {
         result = driver.cuStreamSynchronize(stream);
     }
