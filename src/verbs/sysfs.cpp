@@ -47,7 +47,7 @@ bool Sysfs::exists() const
 std::string Sysfs::pci_bus_id() const
 {
     std::error_code failed;
-    auto device = std::filesystem::canonical(directory_ / "device", failed);
+    auto device = std::filesystem::canonical(this->device(), failed);
     while (!is_pci_bus_id(device.filename())) {
         if (!device.has_relative_path()) {
             return {};

@@ -21,6 +21,9 @@ class Sysfs {
 
     bool exists() const;
 
+    // Leads to the device that the HCA is a function of.
+    std::filesystem::path device() const { return directory_ / "device"; }
+
     // The PCI address, "0000:3b:00.0", of the HCA or of the nearest PCI device above it: a
     // sub-function is an auxiliary device below its HCA. VMD domains have five digits, which only
     // Linux uses, so a device below a VMD has the address of its VMD. Empty: there is none.

@@ -31,6 +31,7 @@ namespace gdr::rc {
 namespace {
 
 constexpr size_t kLongestName = UCT_MD_NAME_MAX - 1;
+constexpr double kGigabits = 8e-9; // of a byte
 
 std::vector<std::string> query_md_resources()
 {
@@ -70,7 +71,7 @@ std::unique_ptr<abi::MemoryDomain> open_md(const char* name, const abi::MdConfig
         provide_for_forks(settings.fork_init);
         return std::make_unique<MemoryDomain>(name, settings);
     } catch (...) { // the caller of open_md reports the reason
-        hca_search().record(name, false, "");
+        hca_search().record(name, {}, "");
         throw;
     }
 }
@@ -141,15 +142,20 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
     ucs_sys_device_t sys_device = abi::sys_device_of_pci(device.sysfs().pci_bus_id());
     std::vector<abi::Device> devices;
     std::string unusable;
+    std::vector<topology::Port> usable;
+    const topology::Place place = topology::place_of(device.sysfs().device());
     for (const verbs::Port& port : device.ports()) {
         const std::string name = port_name(device, port), why_not = obstacle(domain, port);
         if (why_not.empty()) {
             devices.push_back({name, UCT_DEVICE_TYPE_NET, sys_device});
+            const double rate = device.sysfs().rate(port.number);
+            usable.push_back(
+                {name, place, rate > 0 ? rate : port.bandwidth * kGigabits, port.ethernet});
         } else {
             unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
         }
     }
-    hca_search().record(device.name(), !devices.empty(), unusable);
+    hca_search().record(device.name(), usable, unusable);
     domain.has_offered = !devices.empty();
     return devices;
 }

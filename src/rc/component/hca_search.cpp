@@ -5,6 +5,7 @@
 
 #include "abi/settings.hpp"
 #include "log/log.hpp"
+#include "rc/component/gpu_map.hpp"
 
 #include <utility>
 
@@ -14,14 +15,15 @@ void HcaSearch::begin(const std::vector<std::string>& names)
 {
     const std::lock_guard guard(mutex_);
     expected_ = names.size();
-    any_usable_ = false;
+    usable_.clear();
     reasons_.clear();
 }
 
-void HcaSearch::record(const std::string& name, bool usable, const std::string& unusable)
+void HcaSearch::record(const std::string& name, const std::vector<topology::Port>& usable,
+                       const std::string& unusable)
 {
     const std::lock_guard guard(mutex_);
-    any_usable_ = any_usable_ || usable;
+    usable_.insert(usable_.end(), usable.begin(), usable.end());
     reasons_[name] = unusable;
     if (reasons_.size() < expected_) {
         return;
@@ -34,15 +36,18 @@ void HcaSearch::record(const std::string& name, bool usable, const std::string& 
             all += (all.empty() ? "" : "; ") + reason;
         }
     }
-    if (any_usable_ && !all.empty()) {
+    if (!usable_.empty() && !all.empty()) {
         gdr_log(diag, "ports not used: %s", all.c_str());
     }
-    if (!any_usable_ && !all.empty() && !std::exchange(logged_, true)) {
+    if (usable_.empty() && !all.empty() && !std::exchange(logged_, true)) {
         log::message(abi::user_names_gdr() ? log::Level::warn : log::Level::diag, __FILE__,
                      __LINE__,
                      "no HCA can be used, so no network transport: %s (UCX's other transports, "
                      "such as tcp, serve if UCX_TLS has them)",
                      all.c_str());
+    }
+    if (!usable_.empty()) {
+        log_gpu_map(usable_);
     }
 }
 

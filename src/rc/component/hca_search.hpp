@@ -4,6 +4,8 @@
 // usable port. When all are dropped it only says that there is no transport; this class says why.
 #pragma once
 
+#include "topology/assignment.hpp"
+
 #include <map>
 #include <mutex>
 #include <string>
@@ -17,12 +19,13 @@ class HcaSearch {
     void begin(const std::vector<std::string>& names);
     // An HCA has been opened. unusable: why some of its ports cannot be used; empty also if that
     // was logged before.
-    void record(const std::string& name, bool usable, const std::string& unusable);
+    void record(const std::string& name, const std::vector<topology::Port>& usable,
+                const std::string& unusable);
 
   private:
     std::mutex mutex_;
     size_t expected_ = 0;
-    bool any_usable_ = false;
+    std::vector<topology::Port> usable_;
     bool logged_ = false;                        // by this process
     std::map<std::string, std::string> reasons_; // by HCA
 };
