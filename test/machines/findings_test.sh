@@ -8,6 +8,7 @@ set -u
 . "$top_srcdir/test/machines/environment.sh"
 
 # "exit 1", "WARNING roce.mtu mlx5_0:1: eth0 has ...", "GPU 0 mlx5_0:1, same switch".
+# shellcheck disable=SC2317 # for_each_machine calls it
 findings() {
     timeout -k 5 60 "$tool" doctor --replay "$dump" >"$work/said"
     echo "exit $?"
