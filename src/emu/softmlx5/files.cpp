@@ -2,6 +2,7 @@
 //
 // The functions of libc by which libibverbs, libmlx5 and UCX look for devices, open them and talk
 // to the kernel. What is not about the emulated devices goes on to libc.
+#include "emu/softhca/fork.hpp"
 #include "emu/softmlx5/command_file.hpp"
 #include "emu/softmlx5/sysfs.hpp"
 
@@ -14,6 +15,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +40,12 @@ class Path {
     const char* given_;
     std::string own_;
 };
+
+bool is_libibverbs(const void* code)
+{
+    Dl_info info;
+    return dladdr(code, &info) != 0 && std::strstr(info.dli_fname, "libibverbs.so") != nullptr;
+}
 
 template <class Stat>
 int describe(unsigned device, Stat* status)
@@ -239,6 +247,32 @@ int ioctl(int fd, unsigned long request, ...) noexcept
     }
     errno = error;
     return -1;
+}
+
+// libibverbs asks the kernel by netlink whether a fork copies registered memory. Without an answer
+// it keeps that memory from children, of the heap whole pages.
+int madvise(void* start, std::size_t length, int advice) noexcept
+{
+    static const auto real = next<int (*)(void*, std::size_t, int)>("madvise");
+    const bool is_about_forks = advice == MADV_DONTFORK || advice == MADV_DOFORK;
+    if (is_about_forks && !softhca::forks_part_memory() &&
+        is_libibverbs(__builtin_return_address(0))) {
+        return 0;
+    }
+    return real(start, length, advice);
+}
+
+// The same where UCX has put its own hook around madvise().
+int ibv_fork_init()
+{
+    static const auto real = next<int (*)()>("ibv_fork_init");
+    return softhca::forks_part_memory() ? real() : 0;
+}
+
+ibv_fork_status ibv_is_fork_initialized()
+{
+    static const auto real = next<ibv_fork_status (*)()>("ibv_is_fork_initialized");
+    return softhca::forks_part_memory() ? real() : IBV_FORK_UNNEEDED;
 }
 
 // The kernel's list of RDMA devices, in which the emulated ones are missing: without it libibverbs
