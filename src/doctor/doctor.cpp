@@ -7,6 +7,7 @@
 #include "doctor/exchange.hpp"
 #include "doctor/job.hpp"
 #include "doctor/json.hpp"
+#include "doctor/pseudonyms.hpp"
 #include "doctor/report.hpp"
 
 #include "config.h"
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -56,6 +58,7 @@ struct Options {
     unsigned ranks = 0;
     std::string job;
     std::string ucx_version; // a program: src/tools/ucx_version.cpp
+    bool hides_names = false;
 };
 
 void print(const std::string& text)
@@ -77,6 +80,16 @@ std::string version_of(const Path& libucp, const std::string& program)
         pclose(answer);
     }
     return is_told ? version.data() : "";
+}
+
+// Copies the standard input, without the names that a dump leaves out.
+int hide_names()
+{
+    const Pseudonyms names(facts_of_this_process({}));
+    for (std::string line; std::getline(std::cin, line);) {
+        print(names.replaced(line) + "\n");
+    }
+    return 0;
 }
 
 int examine_job(const Options& options)
@@ -154,6 +167,7 @@ int run(int argc, char** argv)
     app.add_option("--ranks", options.ranks)->group("");
     app.add_option("--job-name", options.job)->group("");
     app.add_option("--ucx-version", options.ucx_version)->group("");
+    app.add_flag("--hide-names", options.hides_names)->group(""); // for contrib/field
     app.set_version_flag("--version", "ucx-gdr " PACKAGE_VERSION);
     app.prefix_command();
     try {
@@ -165,6 +179,9 @@ int run(int argc, char** argv)
         options.style.colour = isatty(STDOUT_FILENO) == 1;
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : kWrongUsage;
+    }
+    if (options.hides_names) {
+        return hide_names();
     }
     return options.of_job ? examine_job(options) : examine(options);
 }
