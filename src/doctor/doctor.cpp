@@ -101,8 +101,8 @@ int examine_job(const Options& options)
     const Root root("", facts_of_this_process(options.command));
     const Machine machine(root);
     const Examination examination(machine);
-    RankReport own = report_of(*options.rank, examination,
-                               version_of(machine.ucx.libucp, options.ucx_version));
+    RankReport own =
+        report_of(*options.rank, examination, version_of(machine.ucx.libucp, options.ucx_version));
     const Exchange exchange(
         options.job_directory, options.job,
         std::chrono::milliseconds(static_cast<long>(1000 * options.job_patience)));
@@ -150,11 +150,12 @@ int run(int argc, char** argv)
     auto* replay =
         app.add_option("--replay", options.replay, "look at such a directory instead of this host")
             ->excludes(dump);
-    auto* job = app.add_flag("--job", options.of_job,
-                             "each rank of a job looks, and the first tells what they have, and what "
-                             "differs: mpirun -n N ucx-gdr doctor --job")
-                    ->excludes(dump)
-                    ->excludes(replay);
+    auto* job =
+        app.add_flag("--job", options.of_job,
+                     "each rank of a job looks, and the first tells what they have, and what "
+                     "differs: mpirun -n N ucx-gdr doctor --job")
+            ->excludes(dump)
+            ->excludes(replay);
     app.add_option("--job-dir", options.job_directory,
                    "a directory that all hosts share, by which ranks tell the first one (default: "
                    "the current one); nothing is left there")

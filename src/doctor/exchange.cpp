@@ -115,8 +115,9 @@ void Exchange::tell(unsigned rank, const std::string& text) const
         std::this_thread::sleep_for(kPause);
     }
     if (told.empty()) {
-        throw std::runtime_error("rank " + std::to_string(rank) + " does not see the first rank's " +
-                                 place_.native() + ": name a directory that all hosts share (--job-dir)");
+        throw std::runtime_error("rank " + std::to_string(rank) +
+                                 " does not see the first rank's " + place_.native() +
+                                 ": name a directory that all hosts share (--job-dir)");
     }
 }
 

@@ -43,7 +43,8 @@ json finding_to_json(const Finding& finding)
 
 Finding finding_of_json(const json& value)
 {
-    Finding finding{value.at("id"), static_cast<Consequence>(value.at("consequence").get<int>()),
+    Finding finding{value.at("id"),
+                    static_cast<Consequence>(value.at("consequence").get<int>()),
                     {status_of(value.at("status"))}};
     Result& result = finding.result;
     value.at("summary").get_to(result.summary);

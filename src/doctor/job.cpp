@@ -29,7 +29,8 @@ constexpr Comparison kComparisons[] = {
     {"job.limits", false, "limits are the same on all ranks",
      "launchers pass on the limits of their daemons: see limits.memlock in doctor.md"},
     {"job.env", false, "variables are the same on all ranks",
-     "launchers pass variables by -x NAME (Open MPI), -genv NAME VALUE (MPICH), --export=ALL (Slurm)"},
+     "launchers pass variables by -x NAME (Open MPI), -genv NAME VALUE (MPICH), --export=ALL "
+     "(Slurm)"},
     {"ct.ns", true, "the ranks of a host share their namespaces",
      "no shared memory and no CUDA IPC between them: --pid=host --ipc=host for containers"},
     {"roce.mtu", false, "the MTU is the same on all hosts",
@@ -67,9 +68,9 @@ std::vector<RanksByValue> grouped(const std::vector<RankReport>& reports,
     std::map<std::string, RanksByValue> groups;
     for (const RankReport& report : reports) {
         const std::string* value = value_of(report, comparison.check, name);
-        groups[comparison.within_host ? report.host : ""][value == nullptr || value->empty() ? "none"
-                                                                                          : *value]
-            .push_back(report.rank);
+        groups[comparison.within_host ? report.host : ""]
+              [value == nullptr || value->empty() ? "none" : *value]
+                  .push_back(report.rank);
     }
     std::vector<RanksByValue> result;
     for (auto& [host, values] : groups) {
@@ -148,11 +149,13 @@ void Job::add_silent_ranks()
     }
     Result result = pass("all " + std::to_string(size) + " ranks told");
     if (!silent.empty()) {
-        result = fail((silent.size() == 1 ? "nothing was heard of rank " : "nothing was heard of ranks ") +
-                          ranges(silent),
-                      "")
-                     .with_detail("they have not started, or do not see the directory by which ranks "
-                                  "tell each other (--job-dir)");
+        result =
+            fail((silent.size() == 1 ? "nothing was heard of rank "
+                                     : "nothing was heard of ranks ") +
+                     ranges(silent),
+                 "")
+                .with_detail("they have not started, or do not see the directory by which ranks "
+                             "tell each other (--job-dir)");
     }
     findings.push_back({{"job.ranks", Consequence::cannot_run, result}, silent, true});
 }
@@ -174,17 +177,19 @@ void Job::add_differences()
                     ranks.insert(ranks.end(), its_ranks.begin(), its_ranks.end());
                 }
                 std::ranges::sort(ranks);
-                findings.push_back({{comparison.check, Consequence::loss,
-                                     fail(name + (name.ends_with('s') ? " differ: " : " differs: ") +
-                                              joined(parts, "; "),
-                                          "")
-                                         .with_detail(comparison.advice)},
-                                    ranks,
-                                    true});
+                findings.push_back(
+                    {{comparison.check, Consequence::loss,
+                      fail(name + (name.ends_with('s') ? " differ: " : " differs: ") +
+                               joined(parts, "; "),
+                           "")
+                          .with_detail(comparison.advice)},
+                     ranks,
+                     true});
             }
         }
         if (!differs) {
-            findings.push_back({{comparison.check, Consequence::loss, pass(comparison.same)}, {}, true});
+            findings.push_back(
+                {{comparison.check, Consequence::loss, pass(comparison.same)}, {}, true});
         }
     }
 }

@@ -57,15 +57,17 @@ std::string number(uint64_t count)
     return std::to_string(count);
 }
 
-void add_versions(const Machine& machine, const std::string& ucx_version, std::vector<Trait>* traits)
+void add_versions(const Machine& machine, const std::string& ucx_version,
+                  std::vector<Trait>* traits)
 {
     constexpr const char* kCheck = "launch.mixed";
     traits->push_back({kCheck, "ucx-gdr", PACKAGE_VERSION});
     traits->push_back({kCheck, "the kernel", machine.root.facts().kernel});
     traits->push_back({kCheck, "the GPU driver",
                        machine.driver.version + (machine.driver.is_open ? ", open modules" : "")});
-    traits->push_back({kCheck, "UCX",
-                       ucx_version + (ucx_version.empty() ? "" : ", ") + machine.ucx.libucp.native()});
+    traits->push_back(
+        {kCheck, "UCX",
+         ucx_version + (ucx_version.empty() ? "" : ", ") + machine.ucx.libucp.native()});
     traits->push_back({kCheck, "MPI",
                        machine.mpi.kind == MpiKind::none
                            ? ""
@@ -78,7 +80,8 @@ void add_devices(const Machine& machine, std::vector<Trait>* traits)
     std::vector<std::string> ports;
     for (const Hca& hca : machine.hcas) {
         for (const Port& port : hca.ports) {
-            ports.push_back(port.name + " " + port.link_layer + ", " + port.rate + ", " + port.state);
+            ports.push_back(port.name + " " + port.link_layer + ", " + port.rate + ", " +
+                            port.state);
         }
         if (std::ranges::any_of(hca.ports, &Port::is_ethernet)) {
             const Path net = Path("/sys/class/infiniband") / hca.name / "device/net";
@@ -99,8 +102,9 @@ void add_devices(const Machine& machine, std::vector<Trait>* traits)
 void add_process(const Machine& machine, std::vector<Trait>* traits)
 {
     const Facts& facts = machine.root.facts();
-    traits->push_back({"job.limits", "locked memory",
-                       facts.locks_without_limit ? "unlimited" : limit(facts.locked_memory, bytes)});
+    traits->push_back(
+        {"job.limits", "locked memory",
+         facts.locks_without_limit ? "unlimited" : limit(facts.locked_memory, bytes)});
     traits->push_back({"job.limits", "open files", limit(facts.descriptors, number)});
     traits->push_back(
         {"job.limits", "/dev/shm", facts.shared_memory ? bytes(*facts.shared_memory) : ""});

@@ -45,7 +45,8 @@ TEST_F(DoctorJobTest, RanksThatHaveTheSame)
     add_rank();
     add_rank();
     EXPECT_EQ(worst(job().plain_findings()), Consequence::none) << text();
-    tells("job of 2 ranks on 1 host: nothing is in the way of GPUDirect RDMA (0 errors, 0 warnings)");
+    tells(
+        "job of 2 ranks on 1 host: nothing is in the way of GPUDirect RDMA (0 errors, 0 warnings)");
     tells("on n017 (ranks 0-1): nothing is in the way");
 }
 
@@ -66,7 +67,8 @@ TEST_F(DoctorJobTest, AFindingOfSomeNamesThem)
     add_rank();
     add_rank();
     tells("ERROR   limits.memlock       on n018 (ranks 1-2): 1 MiB may be locked");
-    tells("WARNING job.limits           locked memory differs: 1 MiB on n018 (ranks 1-2); unlimited on "
+    tells("WARNING job.limits           locked memory differs: 1 MiB on n018 (ranks 1-2); "
+          "unlimited on "
           "n017 (rank 0)");
     tells("on n018 (ranks 1-2): no GPUDirect RDMA");
 }
@@ -76,8 +78,9 @@ TEST_F(DoctorJobTest, VersionsDiffer)
     add_rank();
     facts.host = "n018";
     add_rank("1.13.1");
-    tells("WARNING launch.mixed         UCX differs: 1.13.1, /usr/lib/libucp.so.0 on n018 (rank 1); "
-          "1.18.1, ");
+    tells(
+        "WARNING launch.mixed         UCX differs: 1.13.1, /usr/lib/libucp.so.0 on n018 (rank 1); "
+        "1.18.1, ");
     EXPECT_EQ(worst(job().plain_findings()), Consequence::loss);
 }
 
@@ -105,7 +108,8 @@ TEST_F(DoctorJobTest, VariablesDiffer)
     add_rank();
     facts.environment.erase("UCX_RNDV_THRESH");
     add_rank();
-    tells("job.env              UCX_RNDV_THRESH differs: 8k on n017 (rank 0); none on n017 (rank 1)");
+    tells(
+        "job.env              UCX_RNDV_THRESH differs: 8k on n017 (rank 0); none on n017 (rank 1)");
 }
 
 TEST_F(DoctorJobTest, EachRankHasItsOwnGpuAndHca)
@@ -130,8 +134,9 @@ TEST_F(DoctorJobTest, NamespacesDifferWithinAHost)
     EXPECT_EQ(text().find("differ"), std::string::npos) << text();
     facts.host = "n017";
     add_rank();
-    tells("ct.ns                the pid namespace differs: pid:[1] on n017 (rank 0); pid:[2] on n017 "
-          "(rank 2)");
+    tells(
+        "ct.ns                the pid namespace differs: pid:[1] on n017 (rank 0); pid:[2] on n017 "
+        "(rank 2)");
 }
 
 TEST_F(DoctorJobTest, TheMtuDiffers)
@@ -173,7 +178,10 @@ TEST_F(DoctorJobTest, Json)
 
 class DoctorExchangeTest : public DoctorTest {
   protected:
-    Exchange exchange(std::chrono::milliseconds patience) const { return {root(), "job/1", patience}; }
+    Exchange exchange(std::chrono::milliseconds patience) const
+    {
+        return {root(), "job/1", patience};
+    }
     bool is_clean() const
     {
         for (const auto& entry : std::filesystem::directory_iterator(root())) {
