@@ -4,17 +4,26 @@
 // changes nothing.
 #include "doctor/dump.hpp"
 #include "doctor/examination.hpp"
+#include "doctor/exchange.hpp"
+#include "doctor/job.hpp"
 #include "doctor/json.hpp"
+#include "doctor/pseudonyms.hpp"
 #include "doctor/report.hpp"
 
 #include "config.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -41,7 +50,75 @@ struct Options {
     bool as_json = false;
     std::string dump;   // where to
     std::string replay; // where from
+    bool of_job = false;
+    std::string job_directory = ".";
+    double job_patience = 20; // seconds
+    // From ucx-gdr, which knows launchers.
+    std::optional<unsigned> rank;
+    unsigned ranks = 0;
+    std::string job;
+    std::string ucx_version; // a program: src/tools/ucx_version.cpp
+    bool hides_names = false;
 };
+
+void print(const std::string& text)
+{
+    std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+// The UCX's own word; empty if it says nothing.
+std::string version_of(const Path& libucp, const std::string& program)
+{
+    if (libucp.empty() || program.empty()) {
+        return {};
+    }
+    const std::string command = "'" + program + "' '" + libucp.native() + "' 2>/dev/null";
+    FILE* answer = popen(command.c_str(), "r");
+    std::array<char, 64> version{};
+    const bool is_told = answer != nullptr && std::fscanf(answer, "UCX %63s", version.data()) == 1;
+    if (answer != nullptr) {
+        pclose(answer);
+    }
+    return is_told ? version.data() : "";
+}
+
+// Copies the standard input, without the names that a dump leaves out.
+int hide_names()
+{
+    const Pseudonyms names(facts_of_this_process({}));
+    for (std::string line; std::getline(std::cin, line);) {
+        print(names.replaced(line) + "\n");
+    }
+    return 0;
+}
+
+int examine_job(const Options& options)
+{
+    if (!options.rank || options.ranks == 0) {
+        throw std::runtime_error("--job: no launcher has set the number of this rank and of all: "
+                                 "mpirun -n N ucx-gdr doctor --job");
+    }
+    const Root root("", facts_of_this_process(options.command));
+    const Machine machine(root);
+    const Examination examination(machine);
+    RankReport own =
+        report_of(*options.rank, examination, version_of(machine.ucx.libucp, options.ucx_version));
+    const Exchange exchange(
+        options.job_directory, options.job,
+        std::chrono::milliseconds(static_cast<long>(1000 * options.job_patience)));
+    if (*options.rank != 0) {
+        exchange.tell(*options.rank, to_text(own));
+        return 0; // the first rank has the verdict
+    }
+    std::vector<RankReport> reports{std::move(own)};
+    for (const std::string& text : exchange.gather(options.ranks - 1)) {
+        reports.push_back(read_rank_report(text));
+    }
+    std::ranges::sort(reports, {}, &RankReport::rank);
+    const Job job(std::move(reports), options.ranks);
+    print(options.as_json ? to_json(job, now()) : report(job, options.style));
+    return static_cast<int>(worst(job.plain_findings()));
+}
 
 int examine(const Options& options)
 {
@@ -49,9 +126,7 @@ int examine(const Options& options)
                                              : read_dump(options.replay);
     const Machine machine(root);
     const Examination examination(machine);
-    const std::string text =
-        options.as_json ? to_json(examination, now()) : report(examination, options.style);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print(options.as_json ? to_json(examination, now()) : report(examination, options.style));
     if (!options.dump.empty()) {
         write_dump(root, options.dump);
     }
@@ -72,8 +147,28 @@ int run(int argc, char** argv)
     auto* dump =
         app.add_option("--dump", options.dump,
                        "also write what was read to this new directory, to be looked at elsewhere");
-    app.add_option("--replay", options.replay, "look at such a directory instead of this host")
-        ->excludes(dump);
+    auto* replay =
+        app.add_option("--replay", options.replay, "look at such a directory instead of this host")
+            ->excludes(dump);
+    auto* job =
+        app.add_flag("--job", options.of_job,
+                     "each rank of a job looks, and the first tells what they have, and what "
+                     "differs: mpirun -n N ucx-gdr doctor --job")
+            ->excludes(dump)
+            ->excludes(replay);
+    app.add_option("--job-dir", options.job_directory,
+                   "a directory that all hosts share, by which ranks tell the first one (default: "
+                   "the current one); nothing is left there")
+        ->needs(job);
+    app.add_option("--job-wait", options.job_patience,
+                   "seconds without news until the first rank goes on without the others (default: "
+                   "20)")
+        ->needs(job);
+    app.add_option("--rank", options.rank)->group("");
+    app.add_option("--ranks", options.ranks)->group("");
+    app.add_option("--job-name", options.job)->group("");
+    app.add_option("--ucx-version", options.ucx_version)->group("");
+    app.add_flag("--hide-names", options.hides_names)->group(""); // for contrib/field
     app.set_version_flag("--version", "ucx-gdr " PACKAGE_VERSION);
     app.prefix_command();
     try {
@@ -86,7 +181,10 @@ int run(int argc, char** argv)
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : kWrongUsage;
     }
-    return examine(options);
+    if (options.hides_names) {
+        return hide_names();
+    }
+    return options.of_job ? examine_job(options) : examine(options);
 }
 
 } // namespace

@@ -111,7 +111,7 @@ class Dump {
         }
         file.close();
         // For those who look at it: what the process might do, whoever owns it.
-        mode_t mode = error == EACCES || error == EPERM ? 0 : root_.may_use(status) ? 0666 : 0444;
+        mode_t mode = error == EACCES || error == EPERM ? 0 : root_.may_use(path) ? 0666 : 0444;
         mode |= status.st_mode & (0111 | S_ISUID | S_ISGID);
         fs::permissions(place, static_cast<fs::perms>(mode));
     }
@@ -153,8 +153,12 @@ class Dump {
             command.push_back(names_.replaced(word));
         }
         json programs = json::object();
+        json with_capabilities = json::array();
         for (const auto& [path, elf] : root_.programs()) {
             programs[names_.replaced(path)] = elf;
+            if (elf.has_capabilities) {
+                with_capabilities.push_back(names_.replaced(path));
+            }
         }
         return {{"format", kFormat},
                 {"environment", environment},
@@ -168,7 +172,8 @@ class Dump {
                 {"locked_memory", of_limit(facts.locked_memory)},
                 {"descriptors", of_limit(facts.descriptors)},
                 {"shared_memory", of_limit(facts.shared_memory)},
-                {"programs", programs}};
+                {"programs", programs},
+                {"with_capabilities", with_capabilities}};
     }
 
     const Root& root_;
@@ -208,6 +213,9 @@ Root read_dump(const Path& directory)
     std::map<Path, Elf> programs;
     for (const auto& [path, elf] : dump.at("programs").items()) {
         programs[path] = elf;
+    }
+    for (const std::string path : dump.value("with_capabilities", json::array())) { // since 0.2
+        programs[path].has_capabilities = true;
     }
     return Root(fs::absolute(directory / kFiles), facts, programs);
 }

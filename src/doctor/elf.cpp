@@ -11,6 +11,8 @@
 #include <elf.h>
 #include <fstream>
 
+#include <sys/xattr.h>
+
 namespace gdr::doctor {
 namespace {
 
@@ -121,6 +123,7 @@ std::optional<Elf> read_elf(const std::filesystem::path& path)
         return std::nullopt;
     }
     Elf elf;
+    elf.has_capabilities = getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
     const auto segments = file.table<Elf64_Phdr>(header.e_phoff, header.e_phnum);
     for (const Elf64_Phdr& segment : segments) {
         elf.has_interpreter |= segment.p_type == PT_INTERP;

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What an ELF file says of itself to the loader.
+// What an ELF file says of itself to the loader, and the rights that the kernel gives it.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,10 @@
 namespace gdr::doctor {
 
 struct Elf {
-    bool has_interpreter = false; // a program that the loader starts
-    bool is_dynamic = false;      // it has a dynamic section
-    bool has_device_code = false; // compiled by nvcc
+    bool has_interpreter = false;  // a program that the loader starts
+    bool is_dynamic = false;       // it has a dynamic section
+    bool has_device_code = false;  // compiled by nvcc
+    bool has_capabilities = false; // as by setcap
     std::vector<std::string> needed;
     std::vector<std::string> rpath; // before LD_LIBRARY_PATH
     std::vector<std::string> runpath;

@@ -13,12 +13,8 @@ namespace gdr::doctor {
 struct Examination {
     explicit Examination(const Machine& machine);
 
-    // What is wrong with the given consequence or a worse one.
-    size_t failures(Consequence least, Consequence most) const;
-    // The exit status: the worst consequence.
-    int exit_status() const;
-    // In words.
-    const char* verdict() const;
+    Consequence worst() const { return doctor::worst(findings); }
+    int exit_status() const { return static_cast<int>(worst()); }
 
     const Machine& machine;
     std::vector<Finding> findings;

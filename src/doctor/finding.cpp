@@ -3,6 +3,7 @@
 // Making findings, and their names.
 #include "doctor/finding.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -86,6 +87,40 @@ const char* severity_of(Consequence consequence)
     default:
         return "error";
     }
+}
+
+Consequence worst(const std::vector<Finding>& findings)
+{
+    auto worst = Consequence::none;
+    for (const Finding& finding : findings) {
+        if (finding.result.status == Status::fail) {
+            worst = std::max(worst, finding.consequence);
+        }
+    }
+    return worst;
+}
+
+size_t failures(const std::vector<Finding>& findings, Consequence least, Consequence most)
+{
+    return static_cast<size_t>(std::ranges::count_if(findings, [&](const Finding& finding) {
+        return finding.result.status == Status::fail && finding.consequence >= least &&
+               finding.consequence <= most;
+    }));
+}
+
+const char* verdict_of(Consequence worst)
+{
+    switch (worst) {
+    case Consequence::none:
+        return "nothing is in the way of GPUDirect RDMA";
+    case Consequence::loss:
+        return "GPUDirect RDMA works with loss";
+    case Consequence::no_gpudirect:
+        return "no GPUDirect RDMA";
+    case Consequence::cannot_run:
+        return "programs do not run";
+    }
+    return "";
 }
 
 } // namespace gdr::doctor

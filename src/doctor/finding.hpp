@@ -3,6 +3,7 @@
 // What a check finds.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +53,7 @@ Result skipped(std::string cause);
 Result unreadable(const std::string& file, int error);
 
 struct Finding {
-    const char* id;
+    std::string id;
     Consequence consequence; // of a failure
     Result result;
 };
@@ -60,5 +61,11 @@ struct Finding {
 const char* name_of(Status status);
 // "error", "warning", "information".
 const char* severity_of(Consequence consequence);
+// Of those that failed.
+Consequence worst(const std::vector<Finding>& findings);
+// How many failed with a consequence from least to most.
+size_t failures(const std::vector<Finding>& findings, Consequence least, Consequence most);
+// What the worst failure means, in words.
+const char* verdict_of(Consequence worst);
 
 } // namespace gdr::doctor

@@ -33,6 +33,20 @@ Result judged(const Machine& machine, const std::vector<std::string>& faults,
     return result;
 }
 
+// What may deny an open that the file's mode allows; empty: nothing is known.
+std::string possible_denial(const Machine& machine)
+{
+    const std::string label = trimmed(machine.root.line("/proc/self/attr/current"));
+    if (label.ends_with("(enforce)")) {
+        return "AppArmor's profile " + label.substr(0, label.rfind(' '));
+    }
+    if (machine.root.line("/sys/fs/selinux/enforce") == "1" &&
+        label.find("unconfined") == std::string::npos) {
+        return "SELinux, for " + label;
+    }
+    return machine.in_container ? "the container's rules for devices" : "";
+}
+
 } // namespace
 
 Result hca_is_there(const Machine& machine)
@@ -140,6 +154,11 @@ Result hca_may_be_opened(const Machine& machine)
         }
     }
     Result result = judged(machine, faults, "the device files may be opened", fix);
+    const std::string denial = possible_denial(machine);
+    if (result.status == Status::pass && !denial.empty()) {
+        return unknown("the modes allow to open the device files; " + denial +
+                       " may deny it: ucx-gdr info opens them");
+    }
     result.needs_root = result.status == Status::fail;
     return result;
 }

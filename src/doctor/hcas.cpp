@@ -41,9 +41,8 @@ void find_uverbs(const Root& root, Hca* hca)
     for (const std::string& name : root.list(kUverbs)) {
         if (root.line(kUverbs / name / "ibdev") == hca->name) {
             hca->uverbs = "/dev/infiniband/" + name;
-            const auto status = root.status(hca->uverbs);
-            hca->has_uverbs_file = status.has_value();
-            hca->may_use = status && root.may_use(*status);
+            hca->has_uverbs_file = root.exists(hca->uverbs);
+            hca->may_use = root.may_use(hca->uverbs);
         }
     }
 }

@@ -3,6 +3,7 @@
 // Writing JSON.
 #include "doctor/json.hpp"
 
+#include "doctor/finding_json.hpp"
 #include "doctor/topology.hpp"
 
 #include "config.h"
@@ -31,23 +32,6 @@ json of_hca(const Hca& hca)
             {"provider", hca.provider == nullptr ? "" : hca.provider->name},
             {"usable", hca.is_usable()},
             {"ports", ports}};
-}
-
-json of_finding(const Finding& finding)
-{
-    const Result& result = finding.result;
-    json evidence = json::array();
-    for (const Evidence& one : result.evidence) {
-        evidence.push_back({{"file", one.file}, {"value", one.value}});
-    }
-    return {{"id", finding.id},
-            {"severity", severity_of(finding.consequence)},
-            {"status", name_of(result.status)},
-            {"summary", result.summary},
-            {"detail", result.detail},
-            {"fix", result.fix},
-            {"needs_root", result.needs_root},
-            {"evidence", evidence}};
 }
 
 } // namespace
@@ -89,7 +73,7 @@ std::string to_json(const Examination& examination, const std::string& time)
             {{"gpu", pair.gpu}, {"hca", pair.hca->name}, {"path", name_of(pair.distance)}});
     }
     for (const Finding& finding : examination.findings) {
-        result["findings"].push_back(of_finding(finding));
+        result["findings"].push_back(finding_to_json(finding));
     }
     // Names of files may be no UTF-8.
     return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

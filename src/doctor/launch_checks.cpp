@@ -75,6 +75,14 @@ Result command_gets_gdr(const Machine& machine)
                     command.name + " ... ucx-gdr run COMMAND")
             .seen_in(command.program, "set-uid or set-gid");
     }
+    if (command.elf && command.elf->has_capabilities && machine.root.facts().user != 0) {
+        return fail(command.name +
+                        " takes capabilities (setcap): the loader preloads nothing there",
+                    "setcap -r " + command.program.native())
+            .with_detail("or attach gdr to the UCX of the machine: ucx-gdr setup --system")
+            .by_root()
+            .seen_in(command.program, "security.capability");
+    }
     const std::string by = way(machine);
     if (!by.empty()) {
         return pass("gdr comes by " + by);

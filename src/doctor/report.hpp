@@ -4,15 +4,11 @@
 #pragma once
 
 #include "doctor/examination.hpp"
+#include "doctor/finding_text.hpp"
 
 #include <string>
 
 namespace gdr::doctor {
-
-struct Style {
-    bool verbose = false; // what passed, is unknown or was skipped, too
-    bool colour = false;
-};
 
 std::string report(const Examination& examination, const Style& style);
 

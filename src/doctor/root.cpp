@@ -78,18 +78,25 @@ std::optional<struct stat> Root::status(const Path& file) const
     return status;
 }
 
-bool Root::may_use(const struct stat& status) const
+bool Root::may_use(const Path& file) const
 {
+    const auto its_status = status(file);
+    if (!its_status) {
+        return false;
+    }
+    if (is_this_machine()) {
+        return faccessat(AT_FDCWD, resolved(file).c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+    }
     mode_t wanted = S_IROTH | S_IWOTH;
     if (facts_.user == 0) {
         return true;
     }
-    if (status.st_uid == facts_.user) {
+    if (its_status->st_uid == facts_.user) {
         wanted = S_IRUSR | S_IWUSR;
-    } else if (std::ranges::find(facts_.groups, status.st_gid) != facts_.groups.end()) {
+    } else if (std::ranges::find(facts_.groups, its_status->st_gid) != facts_.groups.end()) {
         wanted = S_IRGRP | S_IWGRP;
     }
-    return (status.st_mode & wanted) == wanted;
+    return (its_status->st_mode & wanted) == wanted;
 }
 
 Path Root::resolved(const Path& file) const

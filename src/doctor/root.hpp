@@ -41,8 +41,9 @@ class Root {
     std::vector<std::string> list(const Path& directory, const std::string& beginning = "") const;
     bool exists(const Path& file) const { return status(file).has_value(); }
     std::optional<struct stat> status(const Path& file) const;
-    // Whether the process may read and write the file, by its mode.
-    bool may_use(const struct stat& status) const;
+    // Whether the process may read and write the file: on this machine the kernel says so, which
+    // knows access lists; of others the mode.
+    bool may_use(const Path& file) const;
 
     // The path without symbolic links, as a process sees it that has the root for its "/". The
     // file need not be there.
@@ -61,6 +62,7 @@ class Root {
     const std::map<Path, Elf>& programs() const { return programs_; }
 
   private:
+    bool is_this_machine() const { return directory_.empty(); }
     Path on_disk(const Path& resolved) const { return directory_.native() + resolved.native(); }
 
     const Path directory_;

@@ -47,4 +47,24 @@ std::vector<Served> served(const Machine& machine)
     return map;
 }
 
+std::vector<std::string> map_of(const Machine& machine)
+{
+    const std::vector<Served> serving = served(machine);
+    std::vector<std::string> map;
+    for (size_t i = 0; i < machine.gpus.size(); ++i) {
+        const Gpu& gpu = machine.gpus[i];
+        std::string line = "GPU " + std::to_string(i) + " " +
+                           (gpu.model.empty() ? "" : gpu.model + " ") + gpu.pci.address;
+        if (gpu.pci.numa_node >= 0) {
+            line += " NUMA " + std::to_string(gpu.pci.numa_node);
+        }
+        for (const auto& [hca, port] : serving[i].ports) {
+            line += "   " + port->name + " " + hca->pci.address + " " + port->link_layer + ", " +
+                    port->rate + ", " + name_of(serving[i].distance);
+        }
+        map.push_back(line);
+    }
+    return map;
+}
+
 } // namespace gdr::doctor

@@ -6,6 +6,7 @@
 #include "doctor/machine.hpp"
 #include "topology/assignment.hpp"
 
+#include <string>
 #include <vector>
 
 namespace gdr::doctor {
@@ -30,5 +31,9 @@ struct Served {
 
 // Which ports serve each GPU.
 std::vector<Served> served(const Machine& machine);
+
+// A line for each GPU: "GPU 0 NVIDIA H200 0000:1b:00.0 NUMA 0   mlx5_0:1 0000:19:00.0 InfiniBand,
+// 400 Gb/sec (4X NDR), same switch".
+std::vector<std::string> map_of(const Machine& machine);
 
 } // namespace gdr::doctor

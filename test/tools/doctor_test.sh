@@ -122,6 +122,51 @@ LD_PRELOAD='' finds "an emulated HCA" ERROR hca.emulated "emulated" "$tool" run 
 LD_LIBRARY_PATH=$top_builddir/src/emu/softcuda/.libs finds "emulated GPUs" ERROR gpu.emulated "the GPUs are emulated"
 expect "emulated devices are not the real ones" 2 "$status"
 
+section "jobs"
+for variable in $(compgen -e | grep -E '^(SLURM|FLUX|PMI|PMIX|PALS)_|^OMPI_COMM_WORLD|^MPI_LOCAL'); do unset "$variable"; done
+# job OUTPUT ARGUMENT...: under the stand-in for srun, on two nodes.
+job() {
+    timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 4 "$tool" doctor --job "$@" >"$work/said" 2>&1 </dev/null
+    status=$?
+}
+doctor --job
+expect "outside of a job: the status" 64 "$status"
+check "outside of a job: it says so" grep -q "no launcher has set the number of this rank" "$work/said"
+job
+check "a job has one report" grep -q "^1:ucx-gdr doctor .*, job of 4 ranks on [12] hosts*: .* error" <(grep -n ^ "$work/said")
+check "a job: nothing is said twice" [ "$(grep -c '^ERROR   hca.none' "$work/said")" -le 1 ]
+expect "a job leaves nothing" "" "$(find . -name '.ucx-gdr*')"
+check "a job: its status is the report's" [ "$status" -le 3 ]
+job --json
+if /usr/bin/python3 -c 'import jsonschema' 2>/dev/null; then
+    schema=$top_srcdir/docs/reference/doctor-job.schema.json
+    check "a job's JSON is as the schema says" valid "$work/said"
+fi
+expect "a job's JSON has each rank" 4 "$(grep -c '^      "rank": ' "$work/said")"
+# shellcheck disable=SC2016 # expands there
+varied='[ "$SLURM_PROCID" != 3 ] || { export UCX_TLS=rc; ulimit -n 256; }; exec "$@"'
+timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 4 sh -c "$varied" sh "$tool" doctor --job >"$work/said" 2>&1
+check "a variable of one rank" grep -qE '^ERROR   ucx.env +on .* \(rank 3\): UCX_TLS=rc leaves gdr out' "$work/said"
+check "a variable that differs" grep -qE '^WARNING job.env +UCX_TLS differs: none on .* \(ranks 0-2\); rc on .* \(rank 3\)' "$work/said"
+check "a limit that differs" grep -qE '^WARNING job.limits +open files differ: .*256 on .* \(rank 3\)' "$work/said"
+# shellcheck disable=SC2016 # expands there
+apart='[ "$SLURM_PROCID" = 0 ] || cd "$HOME" && exec "$@"'
+timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 2 sh -c "$apart" sh "$tool" doctor --job --job-wait 1 >"$work/said" 2>&1
+expect "a directory that is not shared: the status" 64 $?
+check "a directory that is not shared: the first rank" grep -q "nothing was heard of rank 1" "$work/said"
+check "a directory that is not shared: the other" grep -q "rank 1 does not see .*: name a directory that all hosts share" "$work/said"
+timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 2 sh -c "$apart" sh "$tool" doctor --job --job-dir "$work" >"$work/said" 2>&1
+check "a directory that is named" grep -q "job of 2 ranks" "$work/said"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 TMPDIR="$work"
+for mpi in openmpi mpich; do
+    if mpirun=$(mpirun_of $mpi); then
+        timeout -k 5 100 "$mpirun" -n 3 "$tool" doctor --job >"$work/said" 2>&1 </dev/null
+        check "$mpi, three ranks: one report" [ "$(grep -c 'job of 3 ranks on 1 host: ' "$work/said")" = 1 ]
+        check "$mpi, three ranks: nothing differs" fails grep -q differ "$work/said"
+    fi
+done
+unset OMPI_MCA_rmaps_base_oversubscribe
+
 section "Open MPI"
 if mpirun=$(mpirun_of openmpi); then
     finds "it finds UCX" ok mpi.noucx "Open MPI uses UCX" "$mpirun" -n 2 true

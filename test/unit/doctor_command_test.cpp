@@ -5,6 +5,8 @@
 
 #include "doctor/text.hpp"
 
+#include <sys/xattr.h>
+
 namespace doctor_test {
 namespace {
 
@@ -87,6 +89,23 @@ TEST_F(DoctorCommandTest, WhereNothingCanBePreloaded)
     facts.user = geteuid() + 1;
     fails("launch.preload", no_gpudirect, "another user or group");
     facts.user = geteuid();
+    passes("launch.preload");
+}
+
+TEST_F(DoctorCommandTest, AProgramWithCapabilities)
+{
+    // The value of security.capability, of revision 2: CAP_NET_RAW.
+    const unsigned capabilities[] = {0x02000001, 1u << 13, 0, 0, 0};
+    const auto program = root() / "home/user/job/program";
+    run({"ucx-gdr", "run", "./program"});
+    facts.user = 1000;
+    passes("launch.preload");
+    if (setxattr(program.c_str(), "security.capability", capabilities, sizeof(capabilities), 0) !=
+        0) {
+        GTEST_SKIP() << "no right to give a program capabilities";
+    }
+    fails("launch.preload", no_gpudirect, "takes capabilities");
+    facts.user = 0; // takes none that it has not
     passes("launch.preload");
 }
 

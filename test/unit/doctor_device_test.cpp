@@ -3,12 +3,39 @@
 // src/doctor: HCAs, GPUs, and the way between them.
 #include "doctor_fixture.hpp"
 
+#include <array>
+#include <fstream>
+
+#include <sys/xattr.h>
+#include <unistd.h>
+
 namespace doctor_test {
 namespace {
 
 using enum gdr::doctor::Consequence;
 
 class DoctorDeviceTest : public DoctorTest {};
+
+// A list for a file of root's, which gives one user the permissions: the value of
+// system.posix_acl_access.
+std::array<unsigned, 11> access_list(unsigned permissions, unsigned user)
+{
+    const auto entry = [](unsigned tag, unsigned its_permissions) {
+        return tag | its_permissions << 16;
+    };
+    constexpr unsigned kNobody = ~0u;
+    return {2, // the version
+            entry(0x01, 6),
+            kNobody, // the owner
+            entry(0x02, permissions),
+            user,
+            entry(0x04, 6),
+            kNobody, // the group
+            entry(0x10, 6),
+            kNobody, // most that user and group get
+            entry(0x20, 6),
+            kNobody};
+}
 
 TEST_F(DoctorDeviceTest, AGoodMachineHasNoFault)
 {
@@ -99,6 +126,50 @@ TEST_F(DoctorDeviceTest, ADeviceFileOfOthers)
     facts.groups.pop_back();
     facts.user = 0;
     passes("hca.perm");
+}
+
+TEST_F(DoctorDeviceTest, WhatMayDenyADeviceFileBesideItsMode)
+{
+    write("run/.containerenv", "");
+    is_unknown("hca.perm");
+    remove("run/.containerenv");
+    write("proc/self/attr/current", "jobs (enforce)\n");
+    is_unknown("hca.perm");
+    write("proc/self/attr/current", "jobs (complain)\n");
+    passes("hca.perm");
+    write("proc/self/attr/current", "unconfined\n");
+    passes("hca.perm");
+    write("proc/self/attr/current", "system_u:system_r:jobs_t:s0\n");
+    passes("hca.perm"); // SELinux is permissive
+    write("sys/fs/selinux/enforce", "1");
+    is_unknown("hca.perm");
+    write("proc/self/attr/current", "unconfined_u:unconfined_r:unconfined_t:s0\n");
+    passes("hca.perm");
+}
+
+// The kernel judges by access lists, too.
+TEST_F(DoctorDeviceTest, AnAccessList)
+{
+    if (geteuid() != 0) {
+        GTEST_SKIP() << "it takes another user for a moment";
+    }
+    constexpr uid_t kOther = 65534;
+    const auto file =
+        std::filesystem::temp_directory_path() / ("doctor_test." + std::to_string(getpid()));
+    std::ofstream(file).close();
+    const auto may_use = [&](unsigned permissions) {
+        const auto list = access_list(permissions, kOther); // the mode is 0666 with either
+        EXPECT_EQ(setxattr(file.c_str(), "system.posix_acl_access", list.data(), sizeof(list), 0),
+                  0);
+        EXPECT_EQ(seteuid(kOther), 0);
+        const bool may =
+            gdr::doctor::Root("", gdr::doctor::facts_of_this_process({})).may_use(file);
+        EXPECT_EQ(seteuid(0), 0);
+        return may;
+    };
+    EXPECT_TRUE(may_use(6));
+    EXPECT_FALSE(may_use(4));
+    std::filesystem::remove(file);
 }
 
 TEST_F(DoctorDeviceTest, EmulatedHcas)

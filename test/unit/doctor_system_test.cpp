@@ -3,12 +3,39 @@
 // src/doctor: kernel, limits, processors.
 #include "doctor_fixture.hpp"
 
+#include "config.h"
+
+#ifdef HAVE_ZLIB
+#include <zlib.h>
+#endif
+
 namespace doctor_test {
 namespace {
 
 using enum gdr::doctor::Consequence;
 
 class DoctorSystemTest : public DoctorTest {};
+
+#ifdef HAVE_ZLIB
+// As gzip writes it.
+std::string packed(std::string text)
+{
+    constexpr int kGzip = 16 + MAX_WBITS;
+    z_stream stream{};
+    EXPECT_EQ(
+        deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY),
+        Z_OK);
+    std::string result(deflateBound(&stream, text.size()), '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(text.data());
+    stream.avail_in = static_cast<uInt>(text.size());
+    stream.next_out = reinterpret_cast<Bytef*>(result.data());
+    stream.avail_out = static_cast<uInt>(result.size());
+    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    result.resize(stream.total_out);
+    deflateEnd(&stream);
+    return result;
+}
+#endif
 
 TEST_F(DoctorSystemTest, AGoodMachineHasNoFault)
 {
@@ -30,6 +57,15 @@ TEST_F(DoctorSystemTest, AKernelWithoutP2p)
     fails("kernel.dmabuf", loss, "without CONFIG_PCI_P2PDMA=y");
     remove("boot");
     is_unknown("kernel.dmabuf");
+#ifdef HAVE_ZLIB
+    write("proc/config.gz", packed("CONFIG_DMA_SHARED_BUFFER=y\n# CONFIG_PCI_P2PDMA is not set\n"));
+    fails("kernel.dmabuf", loss, "without CONFIG_PCI_P2PDMA=y");
+    write("proc/config.gz", packed("CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n"));
+    passes("kernel.dmabuf");
+    write("proc/config.gz",
+          packed("CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n").substr(0, 20));
+    is_unknown("kernel.dmabuf");
+#endif
 }
 
 TEST_F(DoctorSystemTest, LockedMemory)
