@@ -155,6 +155,9 @@ constexpr const char* kDeclarations = R"PTX(
 .visible .entry sync_put_bytes(
     .param .align 8 .b8 sync_put_bytes_param_0[104]
 ) { ret; }
+.visible .entry sync_names(
+    .param .align 8 .b8 sync_names_param_0[112]
+) { ret; }
 .visible .entry sync_wrong(
     .param .align 8 .b8 sync_wrong_param_0[104]
 ) { ret; }

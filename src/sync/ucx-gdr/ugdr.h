@@ -636,6 +636,13 @@ uint32_t ugdr_mem_id(ugdr_mem_h mem);
 
 /** Makes memory of a connected peer available to kernels' operations.
  *
+ * Memory of this process, and memory of another on this host that CUDA IPC opens (cudaMalloc,
+ * cuMemAlloc) and that has atomic operations with the GPU of the current context (the same GPU or
+ * NVLink), is mapped, unless UCX_GDR_IPC=n: kernels of that context then use it by their own loads
+ * and stores. That waits for kernels of this process that run, so call it before kernels wait for
+ * anything. Words of such memory are to be added to by this way alone: additions by an HCA are not
+ * atomic towards those of GPUs.
+ *
  * @param blob of the peer's ugdr_mem_export()
  * @retval UCS_ERR_INVALID_PARAM the bytes are no such blob, cut off, or of another context than the
  *     peer's
@@ -645,6 +652,9 @@ ucs_status_t ugdr_rmem_import(ugdr_peer_h peer, const void* blob, size_t length,
                               ugdr_rmem_h* rmem_p);
 
 /** Forgets memory of a peer.
+ *
+ * Waits for kernels of this process that run, where the memory is mapped. No kernel uses it any
+ * more.
  *
  * @retval UCS_ERR_BUSY operations of kernels use it
  */

@@ -790,11 +790,15 @@ UGDR_DEVICE int ugdr_dev_signal_wait(const ugdr_dev_t& device, const unsigned lo
     meet<level>();
     if (leads<level>()) {
         for (unsigned glances = 1; load(signal) < at_least; ++glances) {
-            if (glances % kGlances == 0 && status_of(look(device, device.channels)) != 0) {
+            if (glances % kGlances != 0) {
+                continue;
+            }
+            if (status_of(look(device, device.channels)) != 0) {
                 // What came before the failure has been told of before it.
                 failed = load(signal) < at_least ? look(device, device.channels) : 0;
                 break;
             }
+            relax();
         }
     }
     return status_of(shared<level>(failed));
