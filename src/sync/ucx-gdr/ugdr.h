@@ -719,6 +719,20 @@ ucs_status_t ugdr_device_close(ugdr_device_h device);
 /** Gives what kernels need for the functions of ugdr_initiate.cuh, by value. */
 ucs_status_t ugdr_device_handle(ugdr_device_h device, ugdr_dev_t* handle_p);
 
+/** Makes a team, whose members' kernels meet by ugdr_dev_barrier().
+ *
+ * Each member calls it with a memory of its own, of #UGDR_TEAM_WORDS words that are 0, on its GPU,
+ * and with those of the others, imported. The memories stay with their caller.
+ *
+ * @param rank of this member, from 0 to size - 1
+ * @param signals this member's memory
+ * @param remote_signals size entries: the others' memories. Those of the ranks 1, 2, 4, ... behind
+ *     this one, modulo size, are used, the others may be NULL
+ * @retval UCS_ERR_INVALID_PARAM the memory is too short, or one that is used is NULL
+ */
+ucs_status_t ugdr_team_handle(ugdr_mem_h signals, const ugdr_rmem_h* remote_signals, unsigned rank,
+                              unsigned size, ugdr_dev_team_t* handle_p);
+
 /** @} */
 
 #ifdef __cplusplus
