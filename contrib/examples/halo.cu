@@ -256,6 +256,7 @@ class Problem {
 
 int main(int argc, char** argv)
 {
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1); // kernels that wait keep others from being loaded
     MPI_Init(&argc, &argv);
     int rank, ranks, gpus;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -3,6 +3,8 @@
 // The functions of ugdr.h for peers and memories.
 #include "sync/guarded.hpp"
 
+#include <iterator>
+
 using namespace gdr::sync;
 
 namespace {
@@ -115,4 +117,30 @@ UGDR_EXPORT ucs_status_t ugdr_rmem_release(ugdr_rmem_h rmem)
 UGDR_EXPORT uint32_t ugdr_rmem_id(ugdr_rmem_h rmem)
 {
     return rmem != nullptr ? rmem->id : 0;
+}
+
+// Each member hears of twice as many after each step.
+UGDR_EXPORT ucs_status_t ugdr_team_handle(ugdr_mem_h signals, const ugdr_rmem_h* remote_signals,
+                                          unsigned rank, unsigned size, ugdr_dev_team_t* handle_p)
+{
+    return signals == nullptr ? UCS_ERR_INVALID_PARAM : guarded(signals->network, [&] {
+        require(handle_p, "handle_p");
+        if (rank >= size || size > 1u << std::size(handle_p->peers)) {
+            throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_team_handle: rank and size contradict "
+                                                 "each other, or there are more than 65536");
+        }
+        if (signals->length < UGDR_TEAM_WORDS * sizeof(uint64_t)) {
+            throw Refusal(UCS_ERR_INVALID_PARAM,
+                          "ugdr_team_handle: the memory has fewer than UGDR_TEAM_WORDS words");
+        }
+        ugdr_dev_team_t handle{};
+        handle.words = reinterpret_cast<unsigned long long*>(signals->address);
+        for (unsigned distance = 1; distance < size; distance *= 2) {
+            require(remote_signals, "remote_signals");
+            const ugdr_rmem_h peer = remote_signals[(rank + distance) % size];
+            require(peer, "remote_signals of a rank");
+            handle.peers[handle.steps++] = peer->id;
+        }
+        *handle_p = handle;
+    });
 }

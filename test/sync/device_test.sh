@@ -8,6 +8,7 @@ set -u
 . "$top_srcdir/test/lib.sh"
 
 source=$top_srcdir/src/sync/ugdr_device.cu
+names=$top_srcdir/test/sync/names.cu
 partitions=$top_srcdir/test/sync/mpix_kernels.cu
 compiled=0
 
@@ -40,17 +41,17 @@ if [ -e "$ptx" ]; then
     compiled=$((compiled + 1))
     # The other half of a compilation, the host's, sees the same header.
     for half in host device; do
-        for file in "$source" "$partitions"; do
+        for file in "$source" "$partitions" "$names"; do
             compiles "clang, $half, ${file##*/}" "${KERNEL_CLANG:-clang}" -x cuda --cuda-$half-only \
                 --cuda-path=/nonexistent -nocudainc -nocudalib --cuda-gpu-arch=sm_70 -std=c++17 -Wall -Werror \
-                -fsyntax-only -I"$top_srcdir/src/sync" "$file"
+                -fsyntax-only -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" "$file"
         done
     done
 fi
 PATH=$PATH:/usr/local/cuda/bin
 if command -v nvcc >/dev/null; then
-    for file in "$source" "$partitions"; do
-        compiles "nvcc, ${file##*/}" nvcc -std=c++17 -Werror all-warnings -I"$top_srcdir/src/sync" -c -o "$work/object" "$file"
+    for file in "$source" "$partitions" "$names"; do
+        compiles "nvcc, ${file##*/}" nvcc -std=c++17 -Werror all-warnings -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" -c -o "$work/object" "$file"
     done
 fi
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/cuda/lib64

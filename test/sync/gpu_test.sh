@@ -37,10 +37,10 @@ else
 fi
 if command -v nvcc >/dev/null; then
     for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir"/test/sync/*.cu; do
-        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir/src" -I"$top_srcdir/src/sync" \
+        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" \
             -o "$work/nvcc/$(basename "$source" .cu).fatbin" "$source" || exit 99
     done
-    kernels nvcc 'Kernels.*:Initiated.*:Mapped.*'
+    kernels nvcc 'Kernels.*:Initiated.*:Mapped.*:Team.*:InitiatedByNames.*'
 else
     skip_case "kernels by nvcc" "there is no nvcc"
 fi

@@ -34,3 +34,8 @@ extern "C" __attribute__((global)) void sync_wrong(synctest::Exchange with)
 {
     synctest::wrong(synctest::this_block(), with);
 }
+
+extern "C" __attribute__((global)) void sync_meet(synctest::Meeting with)
+{
+    synctest::meet_rounds(synctest::this_block(), with);
+}

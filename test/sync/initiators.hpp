@@ -165,6 +165,41 @@ UGDR_DEVICE void wrong(const Block& block, const Exchange& with)
     }
 }
 
+// What members of a team get that meet after each round.
+constexpr unsigned kMostMembers = 4;
+struct Meeting {
+    ugdr_dev_t device;
+    ugdr_dev_team_t team;
+    unsigned long long* in; // a word of each member
+    int* status;
+    unsigned rank, size, rounds;
+    unsigned rmem[kMostMembers]; // of each member's in
+};
+
+// A positive status: a member had not come so far, or had gone on.
+UGDR_DEVICE void meet_rounds(const Block& block, const Meeting& with)
+{
+    int status = 0;
+    for (unsigned round = 1; round <= with.rounds && status == 0; ++round) {
+        for (unsigned member = 0; member < with.size; ++member) {
+            ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(with.device, 0, round, 8, with.rmem[member],
+                                                 8ull * with.rank);
+        }
+        status = ugdr_dev_barrier<UGDR_LEVEL_BLOCK>(with.device, with.team, 0);
+        for (unsigned member = 0; member < with.size && status == 0; ++member) {
+            if (static_cast<const volatile unsigned long long*>(with.in)[member] != round) {
+                status = static_cast<int>(round);
+            }
+        }
+        if (status == 0) {
+            status = ugdr_dev_barrier<UGDR_LEVEL_BLOCK>(with.device, with.team, 0);
+        }
+    }
+    if (block.thread == 0) {
+        *with.status = status;
+    }
+}
+
 // Each operation once, by a warp and by a thread. The words of out that are used, and where what
 // comes back goes: see the test.
 UGDR_DEVICE void every_kind(const Block& block, const Exchange& with)

@@ -63,6 +63,13 @@ struct Initiator {
 
 class Initiators : public Cuda {
   protected:
+    // For what goes over rings.
+    void SetUp() override
+    {
+        Cuda::SetUp();
+        setenv("UCX_GDR_IPC", "n", 1); // read by each context
+    }
+
     static constexpr size_t kWords = size_t{kChannels} * kSlots * kLength;
 
     // host: where the data and the signals are. ucp: over UCP.

@@ -111,8 +111,21 @@ int run_initiator(const softcuda_launch* launch, void* const* parameters)
     return 0;
 }
 
+inline int run_meeting(const softcuda_launch* launch, void* const* parameters)
+{
+    auto with = parameter<Meeting>(parameters, 0);
+    with.device.counters = on_host(launch, with.device.counters);
+    const auto memories = memories_on_host(launch, with.device.memories);
+    with.device.memories = memories.data();
+    with.team.words = on_host(launch, with.team.words);
+    with.in = on_host(launch, with.in);
+    with.status = on_host(launch, with.status);
+    meet_rounds({0, 0, 1}, with);
+    return 0;
+}
+
 // What a compiler declares of them (device_test.sh compares).
-static_assert(sizeof(Exchange) == 104);
+static_assert(sizeof(Exchange) == 104 && sizeof(Meeting) == 176);
 constexpr const char* kDeclarations = R"PTX(
 .version 6.3
 .target sm_70
@@ -155,6 +168,12 @@ constexpr const char* kDeclarations = R"PTX(
 .visible .entry sync_put_bytes(
     .param .align 8 .b8 sync_put_bytes_param_0[104]
 ) { ret; }
+.visible .entry sync_meet(
+    .param .align 8 .b8 sync_meet_param_0[176]
+) { ret; }
+.visible .entry sync_names(
+    .param .align 8 .b8 sync_names_param_0[112]
+) { ret; }
 .visible .entry sync_wrong(
     .param .align 8 .b8 sync_wrong_param_0[104]
 ) { ret; }
@@ -186,6 +205,7 @@ inline CUfunction kernel(const std::string& file, const char* name)
         stands_for("sync_send_parts", run_initiator<send_parts>);
         stands_for("sync_put_bytes", run_initiator<put_bytes>);
         stands_for("sync_wrong", run_initiator<wrong>);
+        stands_for("sync_meet", run_meeting);
     } else {
         for (const char* kind : {".ptx", ".fatbin"}) {
             std::ifstream in(std::getenv("SYNC_KERNELS") + ("/" + file + kind), std::ios::binary);

@@ -22,7 +22,7 @@ class OnHost : public Initiators {
     void SetUp() override
     {
         Initiators::SetUp();
-        setenv("UCX_GDR_IPC", "y", 1); // read by each context
+        setenv("UCX_GDR_IPC", "y", 1);
     }
 
     // Operations that went through the rings of a device.

@@ -636,6 +636,13 @@ uint32_t ugdr_mem_id(ugdr_mem_h mem);
 
 /** Makes memory of a connected peer available to kernels' operations.
  *
+ * Memory of this process, and memory of another on this host that CUDA IPC opens (cudaMalloc,
+ * cuMemAlloc) and that has atomic operations with the GPU of the current context (the same GPU or
+ * NVLink), is mapped, unless UCX_GDR_IPC=n: kernels of that context then use it by their own loads
+ * and stores. That waits for kernels of this process that run, so call it before kernels wait for
+ * anything. Words of such memory are to be added to by this way alone: additions by an HCA are not
+ * atomic towards those of GPUs.
+ *
  * @param blob of the peer's ugdr_mem_export()
  * @retval UCS_ERR_INVALID_PARAM the bytes are no such blob, cut off, or of another context than the
  *     peer's
@@ -645,6 +652,9 @@ ucs_status_t ugdr_rmem_import(ugdr_peer_h peer, const void* blob, size_t length,
                               ugdr_rmem_h* rmem_p);
 
 /** Forgets memory of a peer.
+ *
+ * Waits for kernels of this process that run, where the memory is mapped. No kernel uses it any
+ * more.
  *
  * @retval UCS_ERR_BUSY operations of kernels use it
  */
@@ -708,6 +718,20 @@ ucs_status_t ugdr_device_close(ugdr_device_h device);
 
 /** Gives what kernels need for the functions of ugdr_initiate.cuh, by value. */
 ucs_status_t ugdr_device_handle(ugdr_device_h device, ugdr_dev_t* handle_p);
+
+/** Makes a team, whose members' kernels meet by ugdr_dev_barrier().
+ *
+ * Each member calls it with a memory of its own, of #UGDR_TEAM_WORDS words that are 0, on its GPU,
+ * and with those of the others, imported. The memories stay with their caller.
+ *
+ * @param rank of this member, from 0 to size - 1
+ * @param signals this member's memory
+ * @param remote_signals size entries: the others' memories. Those of the ranks 1, 2, 4, ... behind
+ *     this one, modulo size, are used, the others may be NULL
+ * @retval UCS_ERR_INVALID_PARAM the memory is too short, or one that is used is NULL
+ */
+ucs_status_t ugdr_team_handle(ugdr_mem_h signals, const ugdr_rmem_h* remote_signals, unsigned rank,
+                              unsigned size, ugdr_dev_team_t* handle_p);
 
 /** @} */
 

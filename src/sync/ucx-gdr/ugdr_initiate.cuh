@@ -790,14 +790,46 @@ UGDR_DEVICE int ugdr_dev_signal_wait(const ugdr_dev_t& device, const unsigned lo
     meet<level>();
     if (leads<level>()) {
         for (unsigned glances = 1; load(signal) < at_least; ++glances) {
-            if (glances % kGlances == 0 && status_of(look(device, device.channels)) != 0) {
+            if (glances % kGlances != 0) {
+                continue;
+            }
+            if (status_of(look(device, device.channels)) != 0) {
                 // What came before the failure has been told of before it.
                 failed = load(signal) < at_least ? look(device, device.channels) : 0;
                 break;
             }
+            relax();
         }
     }
     return status_of(shared<level>(failed));
+}
+
+/** Waits until all members of a team have called it.
+ *
+ * What each of them has put over the channel before is there then. One barrier of a team at a time,
+ * by one thread, warp or block of each member.
+ *
+ * @param team of ugdr_team_handle()
+ * @return a ucs_status_t: UCS_OK (0), or as ugdr_dev_quiet() and ugdr_dev_signal_wait(): then the
+ *     others may wait for this one for ever
+ */
+template <ugdr_level_t level = UGDR_LEVEL_THREAD>
+UGDR_DEVICE int ugdr_dev_barrier(const ugdr_dev_t& device, const ugdr_dev_team_t& team,
+                                 unsigned channel)
+{
+    using namespace ugdr_detail;
+    int status = ugdr_dev_quiet<level>(device, channel);
+    if (leads<level>()) {
+        unsigned long long* const count = team.words + UGDR_TEAM_WORDS - 1;
+        const unsigned long long barrier = ++*count;
+        // In step i a member hears of 2^i more: itself, and those before it.
+        for (unsigned step = 0; step < team.steps && status == 0; ++step) {
+            ugdr_dev_put_value(device, channel, barrier, 8, team.peers[step], 8ull * step);
+            status = ugdr_dev_signal_wait(device, team.words + step, barrier);
+        }
+    }
+    meet<level>();
+    return static_cast<int>(shared<level>(static_cast<unsigned long long>(status)));
 }
 
 /** @} */

@@ -31,6 +31,18 @@ typedef struct ugdr_dev_memory {
     unsigned long long peer; /**< whose it is, or 0 */
 } ugdr_dev_memory_t;
 
+/** How many words of 64 bits each member of a team has for it, GPU memory. */
+#define UGDR_TEAM_WORDS 32
+
+/** Contexts whose kernels meet at barriers, as one of them knows them. Passed to kernels by value.
+ */
+typedef struct ugdr_dev_team {
+    unsigned long long* words; /**< of this member: one for each step, and in the last how many
+                                  barriers there were */
+    unsigned steps;            /**< the binary logarithm of the team's size, rounded up */
+    unsigned peers[16];        /**< whose words of each step this one sets: ids */
+} ugdr_dev_team_t;
+
 /** Kernel-initiated operations of one GPU as kernels have them, passed to them by value. */
 typedef struct ugdr_dev {
     unsigned long long* entries;         /**< rings, one after the other, in host memory that the
