@@ -285,7 +285,7 @@ void Network::forget(ugdr_peer* peer)
 {
     peer->correspondence.reset();
     if (peer->far_mailbox != nullptr) {
-        remote_memories.end(peer->far_mailbox->id);
+        remote_memories.end(number_of(peer->far_mailbox->id));
         forget(peer->far_mailbox);
     }
     if (peer->ep() != nullptr) {
