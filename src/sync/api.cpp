@@ -245,12 +245,17 @@ UGDR_EXPORT ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned f
             throw Refusal(UCS_ERR_BUSY, "ugdr_context_destroy: a device is open "
                                         "(ugdr_device_close(), or UGDR_DESTROY_FORCE)");
         }
+        if (!force && context->transfers().any()) {
+            throw Refusal(UCS_ERR_BUSY, "ugdr_context_destroy: there are prepared transfers "
+                                        "(ugdr_transfer_destroy(), or UGDR_DESTROY_FORCE)");
+        }
         if (!force && context->engine().unfinished() > 0) {
             throw Refusal(UCS_ERR_BUSY,
                           "ugdr_context_destroy: operations are not complete, streams "
                           "wait, or graphs hold conditions "
                           "(UGDR_DESTROY_FORCE ends them)");
         }
+        context->transfers().close();
         context->network().close();
         leave(*context);
         while (!context->stop(std::chrono::seconds(1))) {

@@ -5,6 +5,7 @@
 
 #include "cuda/context.hpp"
 #include "cuda/pointer.hpp"
+#include "sync/transfer.hpp"
 #include "sync/ucx/log.hpp"
 #include "sync/ucx/refusal.hpp"
 
@@ -144,6 +145,7 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
         network_ = std::make_unique<Network>(
             ucx_, (flags_of(params) & UGDR_CONTEXT_FLAG_NO_DIRECT) == 0,
             ucp ? std::make_unique<UcpAccess>(*engine_, params.ucp_context) : nullptr);
+        transfers_ = std::make_unique<Transfers>(*engine_, *network_);
         if (!engine_->settings().by_caller) {
             proxy_ = std::make_unique<Proxy<Engine>>(*engine_, idle_, cores_ ? &*cores_ : nullptr);
         }
@@ -152,6 +154,8 @@ Context::Context(const Ucx& ucx, const ugdr_context_params_t& params)
         throw;
     }
 }
+
+Context::~Context() = default;
 
 Engine::Settings Context::choose(const ugdr_context_params_t& params)
 {
@@ -312,6 +316,29 @@ bool Context::has_device()
     return device_ != nullptr;
 }
 
+// ---- prepared transfers
+
+ugdr_transfer* Context::add(Prepared* prepared, unsigned calls)
+{
+    auto made = std::make_unique<ugdr_transfer>(static_cast<ugdr_context*>(this), prepared, calls);
+    ugdr_transfer* const handle = made.get();
+    const std::lock_guard guard(handles_lock_);
+    handles_.emplace(handle, std::move(made));
+    return handle;
+}
+
+void Context::remove(ugdr_transfer& transfer)
+{
+    if (transfer.prepared->busy()) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_transfer_destroy: an iteration is not complete, or the "
+                                    "condition of one has not held");
+    }
+    transfer.detach();
+    transfers_->destroy(*transfer.prepared);
+    const std::lock_guard guard(handles_lock_);
+    handles_.erase(&transfer);
+}
+
 // ---- conditions
 
 Condition::~Condition()
@@ -427,10 +454,8 @@ void Context::add_triggers(Condition& condition, unsigned count, unsigned arriva
                       "while they run, and it has no flush");
     }
     const auto block = std::make_shared<const TriggerBlock>(driver, context, count, arrivals);
-    condition.device.words =
-        reinterpret_cast<unsigned long long*>(static_cast<uintptr_t>(block->gates.words.device));
-    condition.device.arrived =
-        reinterpret_cast<unsigned*>(static_cast<uintptr_t>(block->arrived.words.device));
+    condition.device.words = on_device<unsigned long long>(block->gates.words.device);
+    condition.device.arrived = on_device<unsigned>(block->arrived.words.device);
     condition.device.count = count;
     condition.device.arrivals = arrivals;
     condition.triggers.reserve(count);

@@ -5,16 +5,19 @@
 
 #include "sync/device.hpp"
 #include "sync/network/network.hpp"
+#include "sync/transfers/transfers.hpp"
 #include "sync/triggers/engine.hpp"
 #include "sync/triggers/graph.hpp"
 #include "sync/triggers/proxy.hpp"
 #include "sync/triggers/stream.hpp"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 
 struct ugdr_device;
+struct ugdr_transfer;
 
 namespace gdr::sync {
 
@@ -57,10 +60,12 @@ class Context {
     Context(const Ucx& ucx, const ugdr_context_params_t& params);
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
+    ~Context();
 
     const Ucx& ucx() const { return ucx_; }
     Engine& engine() { return *engine_; }
     Network& network() { return *network_; }
+    Transfers& transfers() { return *transfers_; }
 
     // Ends the threads, for good. Returns false if one did not end in time.
     bool stop(std::chrono::milliseconds limit);
@@ -86,6 +91,10 @@ class Context {
     ugdr_device* open_device(const Device::Settings& settings);
     void close_device(ugdr_device& device);
     bool has_device();
+
+    // A prepared transfer, as the application has it.
+    ugdr_transfer* add(Prepared* prepared, unsigned calls);
+    void remove(ugdr_transfer& transfer);
 
     // Hands the operation to the engine, which holds it from then on. wait: the condition's stream
     // waits here. index: which of the condition's triggers starts it.
@@ -124,8 +133,12 @@ class Context {
     std::unique_ptr<Engine> engine_;
     std::unique_ptr<Proxy<Engine>> proxy_;
     std::unique_ptr<Network> network_;
+    std::unique_ptr<Transfers> transfers_;
     std::mutex device_lock_;
     std::unique_ptr<ugdr_device> device_;
+
+    std::mutex handles_lock_;
+    std::map<ugdr_transfer*, std::unique_ptr<ugdr_transfer>> handles_;
 
     // The engine takes none of the locks; they order threads of the application. Each stream has
     // one (Stream::enqueueing), and the table has one.

@@ -7,8 +7,6 @@
 #include "sync/ucx/log.hpp"
 #include "sync/ucx/refusal.hpp"
 
-#include <sched.h>
-
 namespace gdr::sync {
 namespace {
 
@@ -47,12 +45,6 @@ void warn_of_late_loading(const cuda::Driver& driver, const Ucx& ucx)
                  "CUDA loads a kernel when it is launched first, which cannot end while another "
                  "waits for a signal: set CUDA_MODULE_LOADING=EAGER");
     }
-}
-
-template <typename Value>
-Value* on_device(CUdeviceptr address)
-{
-    return reinterpret_cast<Value*>(static_cast<uintptr_t>(address));
 }
 
 } // namespace
@@ -97,10 +89,7 @@ Device::Device(const cuda::Driver& driver, Engine& engine, Memories& memories,
         }
         throw;
     }
-    serve_command_.kind = Command::Kind::serve;
-    leave_command_.kind = Command::Kind::leave;
-    serve_command_.rings = leave_command_.rings = served_[0].get();
-    engine_.submit(&serve_command_);
+    service_.emplace(engine_, *served_[0]);
 }
 
 ugdr_dev_t Device::handle() const
@@ -123,14 +112,7 @@ void Device::close()
 {
     while (!stop(std::chrono::seconds(1))) {
     }
-    engine_.submit(&leave_command_);
-    while (!served_[0]->left.load(std::memory_order_acquire)) {
-        if (engine_.settings().by_caller) {
-            engine_.progress();
-        } else {
-            sched_yield();
-        }
-    }
+    service_->end();
 }
 
 bool Device::stop(std::chrono::milliseconds limit)

@@ -8,10 +8,12 @@
 #include "sync/rings/rings.hpp"
 #include "sync/triggers/engine.hpp"
 #include "sync/triggers/proxy.hpp"
+#include "sync/triggers/service.hpp"
 #include "sync/triggers/words.hpp"
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace gdr::sync {
@@ -66,7 +68,7 @@ class Device : RingEvents {
     std::vector<std::unique_ptr<Rings>> served_; // by each thread
     std::vector<std::unique_ptr<Proxy<Rings>>> threads_;
     std::atomic<int> status_{UCS_OK}; // of the first operation that has failed
-    Command serve_command_, leave_command_;
+    std::optional<Service> service_;
 };
 
 } // namespace gdr::sync

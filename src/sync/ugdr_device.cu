@@ -1,8 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ugdr_device.cuh and ugdr_initiate.cuh as PTX, for programs that use the driver API without a GPU
-// compiler: kernels of one thread, and functions to link with.
+// ugdr_device.cuh, ugdr_initiate.cuh and ugdr_transfer.cuh as PTX, for programs that use the driver
+// API without a GPU compiler: kernels of one thread, and functions to link with.
 #include <ucx-gdr/ugdr_initiate.cuh>
+#include <ucx-gdr/ugdr_transfer.cuh>
 
 #define UGDR_KERNEL extern "C" __attribute__((global)) void
 #define UGDR_FUNCTION extern "C" __attribute__((device, used))
@@ -114,4 +115,20 @@ UGDR_FUNCTION int ugdr_function_signal_wait(const ugdr_dev_t* device,
                                             unsigned long long at_least)
 {
     return ugdr_dev_signal_wait(*device, signal, at_least);
+}
+
+UGDR_FUNCTION void ugdr_function_ready(const ugdr_dev_transfer_t* transfer, unsigned partition)
+{
+    ugdr_dev_ready(*transfer, partition);
+}
+
+UGDR_FUNCTION int ugdr_function_arrived(const ugdr_dev_transfer_t* transfer, unsigned partition)
+{
+    return ugdr_dev_arrived(*transfer, partition) ? 1 : 0;
+}
+
+UGDR_FUNCTION int ugdr_function_wait_arrived(const ugdr_dev_transfer_t* transfer,
+                                             unsigned partition)
+{
+    return ugdr_dev_wait_arrived(*transfer, partition);
 }

@@ -7,7 +7,8 @@
 //   pingpong WAY SIZE  work on a stream, message, work on the other side's stream, message back:
 //                      half of a round. WAY: cpu (cuStreamSynchronize, ucp_tag_send_nbx), stream
 //                      (libucx-gdr), batch (the same, with UGDR_CONDITION_FLAG_WAIT), kernel (which
-//                      does the work, triggers and waits)
+//                      does the work, triggers and waits), prepared (prepared transfers, which a
+//                      stream makes ready and waits for)
 //   trigger WAY        from the release of a stream to a function that runs by it. WAY: stream
 //                      (which waits by a memory operation), kernel (which spins), function
 //                      (cuLaunchHostFunc). store: to what the spinning kernel itself stores; after:
@@ -408,6 +409,106 @@ void by_kernel(Side& side, bool first, size_t size, int rounds, Times& times)
         ugdr_condition_destroy(point);
     }
     side.synchronize();
+}
+
+// What the sides show each other, and where they meet for that.
+std::string blobs[2];
+std::barrier meeting(2);
+
+ugdr_peer_h meet(const Side& side, bool first)
+{
+    ugdr_peer_params_t params{};
+    params.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
+    params.channels = 1;
+    ugdr_peer_h peer;
+    check(ugdr_peer_create(side.sync, &params, &peer), "ugdr_peer_create");
+    const void* blob = nullptr;
+    size_t length = 0;
+    check(ugdr_peer_export(peer, &blob, &length), "ugdr_peer_export");
+    blobs[first ? 0 : 1].assign(static_cast<const char*>(blob), length);
+    meeting.arrive_and_wait();
+    const std::string& others = blobs[first ? 1 : 0];
+    check(ugdr_peer_connect(peer, others.data(), others.size()), "ugdr_peer_connect");
+    meeting.arrive_and_wait();
+    return peer;
+}
+
+ugdr_transfer_h prepare(const Side& side, ugdr_peer_h peer, ugdr_transfer_side_t which,
+                        char* buffer, size_t size, uint64_t tag)
+{
+    ugdr_transfer_params_t params{};
+    params.field_mask = UGDR_TRANSFER_PARAM_FIELD_PEER | UGDR_TRANSFER_PARAM_FIELD_BUFFER |
+                        UGDR_TRANSFER_PARAM_FIELD_TAG;
+    params.peer = peer;
+    params.buffer = buffer;
+    params.length = size;
+    params.tag = tag;
+    ugdr_transfer_h transfer;
+    check(ugdr_transfer_create(side.sync, which, &params, &transfer), "ugdr_transfer_create");
+    return transfer;
+}
+
+// The stream makes ready what goes out, and looks at the word of what comes in. A round ends at the
+// point where the stream has gone on and done the next work.
+void by_prepared(Side& side, bool first, size_t size, int rounds, Times& times)
+{
+    struct Points {
+        Times* times;
+        std::atomic<int> over{0};
+    } points{first ? &times : nullptr};
+    const auto note = [](void* noted) {
+        auto& to = *static_cast<Points*>(noted);
+        if (to.times != nullptr) {
+            to.times->push_back(Clock::now());
+        }
+        to.over.fetch_add(1);
+        return UCS_OK;
+    };
+    const ugdr_peer_h peer = meet(side, first);
+    const uint64_t out = first ? 1 : 2;
+    const ugdr_transfer_h from = prepare(side, peer, UGDR_TRANSFER_SEND, side.buffer, size, out),
+                          to = prepare(side, peer, UGDR_TRANSFER_RECV, side.buffer + size, size,
+                                       3 - out);
+    while (ugdr_transfer_test_match(from) == UCS_INPROGRESS ||
+           ugdr_transfer_test_match(to) == UCS_INPROGRESS) {
+        sched_yield();
+    }
+    const auto receive = [&](ugdr_condition_h point) {
+        check(ugdr_transfer_start_on(to, point), "ugdr_transfer_start_on");
+    };
+    if (!first) {
+        ugdr_condition_h point = point_of(side);
+        receive(point);
+        ugdr_condition_destroy(point);
+        check(ugdr_transfer_wait_on(to, side.stream), "ugdr_transfer_wait_on");
+    }
+    for (int i = 0; i < rounds; ++i) {
+        while (i - points.over > Rounds::kAhead) {
+            sched_yield();
+        }
+        side.launch();
+        ugdr_condition_h point = point_of(side);
+        const bool receives = first || i + 1 < rounds;
+        if (receives) {
+            receive(point);
+        }
+        check(ugdr_transfer_start_on(from, point), "ugdr_transfer_start_on");
+        check(ugdr_transfer_ready_on(from, 0, 1, point), "ugdr_transfer_ready_on");
+        const ugdr_op_param_t param = on(point, 0);
+        check(ugdr_call(side.sync, note, nullptr, &points, &param, nullptr), "ugdr_call");
+        ugdr_condition_destroy(point);
+        if (receives) {
+            check(ugdr_transfer_wait_on(to, side.stream), "ugdr_transfer_wait_on");
+        }
+    }
+    side.synchronize();
+    for (ugdr_transfer_h transfer : {from, to}) {
+        while (ugdr_transfer_destroy(transfer) == UCS_ERR_BUSY) {
+            sched_yield();
+        }
+    }
+    meeting.arrive_and_wait();
+    check(ugdr_peer_destroy(peer), "ugdr_peer_destroy");
 }
 
 using Way = void (*)(Side&, bool, size_t, int, Times&);
@@ -930,6 +1031,7 @@ int main(int argc, char** argv)
         pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
         pingpong("stream", by_stream, true, a, b, size, options.rounds);
         pingpong("batch", by_batch, true, a, b, size, options.rounds);
+        pingpong("prepared", by_prepared, true, a, b, size, options.rounds);
         if (kernels) {
             pingpong("kernel", by_kernel, true, a, b, size, options.rounds);
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# ugdr_device.cuh, ugdr_initiate.cuh and mpix_device.cuh are compiled by clang, nvcc and NVRTC, those of them that are there, and their PTX has what
+# ugdr_device.cuh, ugdr_initiate.cuh, ugdr_transfer.cuh and mpix_device.cuh are compiled by clang, nvcc and NVRTC, those of them that are there, and their PTX has what
 # programs look for.
 set -u
 # shellcheck source=test/lib.sh
@@ -35,7 +35,7 @@ if [ -e "$ptx" ]; then
     # As kernel_functions.hpp has it.
     for line in '.visible .entry ugdr_trigger(' '.visible .entry ugdr_wait(' '.visible .func ugdr_function_arrive(' \
         'ugdr_trigger_param_0[24]' 'ugdr_wait_param_0[24]' 'fence.acq_rel.sys' 'st.relaxed.sys.u32' 'ld.acquire.sys.u64' \
-        'ugdr_function_put(' 'ugdr_function_quiet(' 'st.relaxed.sys.v2.u64' 'fence.acq_rel.gpu'; do
+        'ugdr_function_put(' 'ugdr_function_quiet(' 'ugdr_function_wait_arrived(' 'st.relaxed.sys.v2.u64' 'fence.acq_rel.gpu'; do
         check "ugdr_device.ptx: $line" grep -qF "$line" "$ptx"
     done
     compiled=$((compiled + 1))

@@ -40,7 +40,7 @@ if command -v nvcc >/dev/null; then
         nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" \
             -o "$work/nvcc/$(basename "$source" .cu).fatbin" "$source" || exit 99
     done
-    kernels nvcc 'Kernels.*:Initiated.*:Mapped.*:Team.*:InitiatedByNames.*'
+    kernels nvcc 'Kernels.*:Initiated.*:Mapped.*:Team.*:InitiatedByNames.*:*Prepared*'
 else
     skip_case "kernels by nvcc" "there is no nvcc"
 fi

@@ -39,3 +39,16 @@ extern "C" __attribute__((global)) void sync_meet(synctest::Meeting with)
 {
     synctest::meet_rounds(synctest::this_block(), with);
 }
+
+extern "C" __attribute__((global)) void sync_make_ready(ugdr_dev_transfer_t transfer, unsigned* out,
+                                                        unsigned count, unsigned iteration)
+{
+    synctest::make_ready(synctest::this_block(), transfer, out, count, iteration);
+}
+
+extern "C" __attribute__((global)) void sync_look_at_arrivals(ugdr_dev_transfer_t transfer,
+                                                              const unsigned* in, unsigned count,
+                                                              unsigned iteration, int* statuses)
+{
+    synctest::look_at_arrivals(synctest::this_block(), transfer, in, count, iteration, statuses);
+}

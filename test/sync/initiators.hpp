@@ -1,10 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// Kernels of the tests that initiate operations: one writes rounds of numbers to a peer, each with
-// a signal, another looks at them and says so. As partitions.hpp for GPUs and for the host.
+// Kernels of the tests that initiate operations, or make partitions of prepared transfers ready:
+// one writes rounds of numbers to a peer, each with a signal, another looks at them and says so. As
+// partitions.hpp for GPUs and for the host.
 #pragma once
 
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
+#include "sync/ucx-gdr/ugdr_transfer.cuh"
 
 #include "partitions.hpp"
 
@@ -224,6 +226,49 @@ UGDR_DEVICE void every_kind(const Block& block, const Exchange& with)
     const int status = ugdr_dev_quiet<UGDR_LEVEL_WARP>(device, channel);
     if (block.thread == 0 && status != 0) {
         with.statuses[channel] = status;
+    }
+}
+
+// As prepared_test.cpp has them.
+UGDR_DEVICE unsigned number_of_iteration(unsigned iteration, unsigned index)
+{
+    return iteration * 1000003u + index;
+}
+
+// A partition for each block: the numbers of an iteration, of `count` in all.
+UGDR_DEVICE void make_ready(const Block& block, const ugdr_dev_transfer_t& transfer, unsigned* out,
+                            unsigned count, unsigned iteration)
+{
+    const unsigned part = count / transfer.partitions;
+    for (unsigned i = block.thread; i < part; i += block.threads) {
+        const unsigned index = block.number * part + i;
+        out[index] = number_of_iteration(iteration, index);
+    }
+#if defined(__CUDACC__) || defined(__CUDA__)
+    ugdr_dev_ready_block(transfer, block.number);
+#else
+    ugdr_dev_ready(transfer, block.number);
+#endif
+}
+
+UGDR_DEVICE void look_at_arrivals(const Block& block, const ugdr_dev_transfer_t& transfer,
+                                  const unsigned* in, unsigned count, unsigned iteration,
+                                  int* statuses)
+{
+    const unsigned part = count / transfer.partitions;
+    int status = ugdr_dev_wait_arrived(transfer, block.number);
+    if (!ugdr_dev_arrived(transfer, block.number)) {
+        status = 1;
+    }
+    for (unsigned i = block.thread; i < part && status == 0; i += block.threads) {
+        const unsigned index = block.number * part + i;
+        if (*static_cast<const volatile unsigned*>(in + index) !=
+            number_of_iteration(iteration, index)) {
+            status = 2;
+        }
+    }
+    if (status != 0) {
+        statuses[block.number] = status;
     }
 }
 

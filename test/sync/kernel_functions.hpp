@@ -124,8 +124,33 @@ inline int run_meeting(const softcuda_launch* launch, void* const* parameters)
     return 0;
 }
 
+inline int run_make_ready(const softcuda_launch* launch, void* const* parameters)
+{
+    auto transfer = parameter<ugdr_dev_transfer_t>(parameters, 0);
+    transfer.ready.arrived = on_host(launch, transfer.ready.arrived);
+    for (unsigned block = 0; block < launch->grid[0]; ++block) {
+        make_ready({block, 0, 1}, transfer, on_host(launch, parameter<unsigned*>(parameters, 1)),
+                   parameter<unsigned>(parameters, 2), parameter<unsigned>(parameters, 3));
+    }
+    return 0;
+}
+
+inline int run_look_at_arrivals(const softcuda_launch* launch, void* const* parameters)
+{
+    auto transfer = parameter<ugdr_dev_transfer_t>(parameters, 0);
+    transfer.arrived = on_host(launch, transfer.arrived);
+    for (unsigned block = 0; block < launch->grid[0]; ++block) {
+        look_at_arrivals({block, 0, 1}, transfer,
+                         on_host(launch, parameter<const unsigned*>(parameters, 1)),
+                         parameter<unsigned>(parameters, 2), parameter<unsigned>(parameters, 3),
+                         on_host(launch, parameter<int*>(parameters, 4)));
+    }
+    return 0;
+}
+
 // What a compiler declares of them (device_test.sh compares).
-static_assert(sizeof(Exchange) == 104 && sizeof(Meeting) == 176);
+static_assert(sizeof(Exchange) == 104 && sizeof(Meeting) == 176 &&
+              sizeof(ugdr_dev_transfer_t) == 48);
 constexpr const char* kDeclarations = R"PTX(
 .version 6.3
 .target sm_70
@@ -177,6 +202,19 @@ constexpr const char* kDeclarations = R"PTX(
 .visible .entry sync_wrong(
     .param .align 8 .b8 sync_wrong_param_0[104]
 ) { ret; }
+.visible .entry sync_make_ready(
+    .param .align 8 .b8 sync_make_ready_param_0[48],
+    .param .u64 sync_make_ready_param_1,
+    .param .u32 sync_make_ready_param_2,
+    .param .u32 sync_make_ready_param_3
+) { ret; }
+.visible .entry sync_look_at_arrivals(
+    .param .align 8 .b8 sync_look_at_arrivals_param_0[48],
+    .param .u64 sync_look_at_arrivals_param_1,
+    .param .u32 sync_look_at_arrivals_param_2,
+    .param .u32 sync_look_at_arrivals_param_3,
+    .param .u64 sync_look_at_arrivals_param_4
+) { ret; }
 )PTX";
 
 // ---- on either
@@ -206,6 +244,8 @@ inline CUfunction kernel(const std::string& file, const char* name)
         stands_for("sync_put_bytes", run_initiator<put_bytes>);
         stands_for("sync_wrong", run_initiator<wrong>);
         stands_for("sync_meet", run_meeting);
+        stands_for("sync_make_ready", run_make_ready);
+        stands_for("sync_look_at_arrivals", run_look_at_arrivals);
     } else {
         for (const char* kind : {".ptx", ".fatbin"}) {
             std::ifstream in(std::getenv("SYNC_KERNELS") + ("/" + file + kind), std::ios::binary);

@@ -198,5 +198,42 @@ TEST_F(Proposal, KernelTriggered)
     ucp_destroy_condition(condition);
 }
 
+// The two sides have default contexts of their own, each of which is asked for once.
+TEST_F(Proposal, Preparations)
+{
+    std::vector<int> out(64), in(64);
+    ucp_preparation_t from{}, to{};
+    const auto prepare = [](ucp_ep_h ep, ugdr_transfer_side_t side, std::vector<int>& buffer,
+                            unsigned partitions, ucp_preparation_t& made) {
+        const ucp_preparation_param_t param{side, buffer.data(), buffer.size() * sizeof(int),
+                                            partitions, 3};
+        EXPECT_UCS(ucp_prepare_transfers(ep, nullptr, &param, &made));
+    };
+    const uint64_t posted = counters(at_a_).posted;
+    std::thread other([&] {
+        EXPECT_CUDA(cuCtxSetCurrent(context_));
+        prepare(to_b_, UGDR_TRANSFER_SEND, out, 4, from);
+    });
+    EXPECT_TRUE(eventually([&] { return counters(at_a_).posted > posted; }));
+    ugdr_context_set_default(at_b_);
+    prepare(to_a_, UGDR_TRANSFER_RECV, in, 2, to);
+    other.join();
+    ugdr_context_set_default(at_a_);
+    for (int i = 1; i <= 10; ++i) {
+        std::fill(out.begin(), out.end(), i);
+        EXPECT_UCS(ugdr_transfer_start(from.transfer));
+        EXPECT_UCS(ugdr_transfer_start(to.transfer));
+        EXPECT_EQ(ucp_release_preparations(&to), UCS_ERR_BUSY);
+        for (unsigned partition = 0; partition < 4; ++partition) {
+            EXPECT_UCS(ugdr_transfer_ready(from.transfer, partition));
+        }
+        EXPECT_UCS(ugdr_transfer_wait(to.transfer));
+        EXPECT_UCS(ugdr_transfer_wait(from.transfer));
+        EXPECT_EQ(in, out);
+    }
+    EXPECT_UCS(ucp_release_preparations(&from));
+    EXPECT_UCS(ucp_release_preparations(&to));
+}
+
 } // namespace
 } // namespace synctest

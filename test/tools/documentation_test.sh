@@ -20,7 +20,7 @@ expect "the examples are those of the source tree" "$(ls "$top_srcdir/contrib/ex
 # ---- the manual pages of libucx-gdr
 
 # Functions that are declared, or that a comment names.
-functions() { grep -ohE '\b(ugdr_[a-z_]+|ucp_(create|destroy)_condition|ucp_device_[a-z_]+|MPIX_[A-Za-z_]+)\(' "$top_srcdir"/src/sync/ucx-gdr/* | tr -d '(' | sort -u; }
+functions() { grep -ohE '\b(ugdr_[a-z_]+|ucp_(create|destroy)_condition|ucp_device_[a-z_]+|ucp_prepare_transfers|ucp_release_preparations|MPIX_[A-Za-z_]+)\(' "$top_srcdir"/src/sync/ucx-gdr/* | tr -d '(' | sort -u; }
 names() { grep -ohE '\b(UGDR|UCP_CONDITION)_[A-Z_]+ *[=,/]' "$top_srcdir"/src/sync/ucx-gdr/* | tr -d ' =,/' | sort -u; }
 
 if [ "${GDR_SYNC:-yes}" = no ]; then
@@ -31,7 +31,7 @@ else
     pages=$work/man/man3
     make -s -C "$top_builddir" DESTDIR="$work" mandir=/man install-man3 >"$work/log" 2>&1 || not_ok "they are installed" "$work/log"
     expect "each function and each header has a manual page, and nothing else" \
-        "$({ functions; printf '%s\n' mpix ucp_condition ucp_device ugdr ugdr_device ugdr_initiate; } | sort)" "$(cd "$pages" && printf '%s\n' *.3* | sed 's/\.3.*//' | sort)"
+        "$({ functions; printf '%s\n' mpix ucp_condition ucp_device ugdr ugdr_device ugdr_initiate ugdr_transfer; } | sort)" "$(cd "$pages" && printf '%s\n' *.3* | sed 's/\.3.*//' | sort)"
     functions | sed 's/$/()/' >"$work/calls"
     expect "functions that a page names are references" "" "$(grep -rFohf "$work/calls" "$pages")"
     sed 's/\\f.//g' "$pages"/* >"$work/text"

@@ -15,7 +15,7 @@
 
 namespace gdr::sync {
 
-enum class BlobKind : uint16_t { peer = 1, memory = 2 };
+enum class BlobKind : uint16_t { peer = 1, memory = 2, transfer = 3 };
 
 struct BlobHeader {
     static constexpr uint64_t kMagic = 0x7264'672d'7863'7501; // also tells the byte order
@@ -70,7 +70,9 @@ class BlobReader {
     BlobReader(const char* function, const void* blob, size_t length, BlobKind kind)
         : function_(function), at_(static_cast<const uint8_t*>(blob)), left_(length)
     {
-        const char* const what = kind == BlobKind::peer ? "a peer" : "memory";
+        const char* const what = kind == BlobKind::peer     ? "a peer"
+                                 : kind == BlobKind::memory ? "memory"
+                                                            : "a transfer";
         if (blob == nullptr) {
             refuse(UCS_ERR_INVALID_PARAM, "the blob is NULL");
         }

@@ -76,6 +76,12 @@ ugdr_mem* Network::map(void* address, size_t length)
         throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_mem_map: no memory, or none of such a length");
     }
     const std::lock_guard guard(lock_);
+    return map_locked(address, length);
+}
+
+ugdr_mem* Network::map_locked(void* address, size_t length)
+{
+    const auto start = reinterpret_cast<uint64_t>(address);
     auto made = std::make_unique<ugdr_mem>(ugdr_mem{{*this}});
     made->regions = hcas().register_memory(start, length);
     Memory memory;
@@ -149,9 +155,14 @@ void Network::forget(ugdr_mem* memory)
 
 ugdr_rmem* Network::import(Peer& peer, const void* blob, size_t length)
 {
+    const std::lock_guard guard(lock_);
+    return import_locked(peer, blob, length);
+}
+
+ugdr_rmem* Network::import_locked(Peer& peer, const void* blob, size_t length)
+{
     BlobReader reader("ugdr_rmem_import", blob, length, BlobKind::memory);
     const auto extent = reader.take<Extent>();
-    const std::lock_guard guard(lock_);
     if (peer.status() == UCS_ERR_NOT_CONNECTED) {
         reader.refuse(UCS_ERR_NOT_CONNECTED, "the peer is not connected");
     }
@@ -225,7 +236,11 @@ void Network::forget(ugdr_rmem* memory)
     if (memory->ucp != nullptr) {
         ucp_->release(memory->ucp);
     }
-    --memory->peer.imported;
+    Peer& peer = memory->peer;
+    if (peer.far_mailbox == memory) {
+        peer.far_mailbox = nullptr;
+    }
+    --peer.imported;
     imported_.erase(memory);
 }
 
@@ -234,19 +249,32 @@ void Network::forget(ugdr_rmem* memory)
 ugdr_peer* Network::add_peer(unsigned channels)
 {
     const std::lock_guard guard(lock_);
-    return keep(peers_, std::make_unique<ugdr_peer>(*this, channels, current_gpu()));
+    auto mailbox = std::make_unique<Mailbox>();
+    ugdr_mem* const memory = map_locked(mailbox.get(), sizeof(*mailbox));
+    try {
+        return keep(peers_, std::make_unique<ugdr_peer>(*this, channels, current_gpu(),
+                                                        std::move(mailbox), memory));
+    } catch (...) {
+        forget(memory);
+        throw;
+    }
 }
 
 void Network::connect(Peer& peer, const void* blob, size_t length)
 {
     const std::lock_guard guard(lock_);
-    peer.connect(blob, length);
+    const std::vector<uint8_t> mailbox = peer.connect(blob, length);
+    peer.far_mailbox = import_locked(peer, mailbox.data(), mailbox.size());
 }
 
 void Network::destroy(ugdr_peer* peer)
 {
     const std::lock_guard guard(lock_);
-    if (peer->imported > 0) {
+    if (peer->transfers > 0) {
+        throw Refusal(UCS_ERR_BUSY, "ugdr_peer_destroy: prepared transfers go to the peer "
+                                    "(ugdr_transfer_destroy())");
+    }
+    if (peer->imported > (peer->far_mailbox != nullptr ? 1 : 0)) {
         throw Refusal(UCS_ERR_BUSY,
                       "ugdr_peer_destroy: memories of the peer are imported (ugdr_rmem_release())");
     }
@@ -255,15 +283,27 @@ void Network::destroy(ugdr_peer* peer)
 
 void Network::forget(ugdr_peer* peer)
 {
+    peer->correspondence.reset();
+    if (peer->far_mailbox != nullptr) {
+        remote_memories.end(number_of(peer->far_mailbox->id));
+        forget(peer->far_mailbox);
+    }
     if (peer->ep() != nullptr) {
         ucp_->close(peer->ep());
     }
+    ugdr_mem* const mailbox = peer->mailbox_memory;
+    memories.end(number_of(mailbox->id));
+    const std::unique_ptr<ugdr_peer> ended = std::move(peers_.at(peer));
     peers_.erase(peer);
+    forget(mailbox);
 }
 
 void Network::close()
 {
     const std::lock_guard guard(lock_);
+    for (const auto& [peer, owned] : peers_) {
+        peer->correspondence.reset();
+    }
     const auto forget_all = [this](auto& all) {
         while (!all.empty()) {
             forget(all.begin()->first);

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// What a context has for operations that kernels initiate: HCAs, memories and peers. Nothing is
-// opened before the first of these.
+// What a context has for operations that kernels initiate and for prepared transfers: HCAs,
+// memories and peers. Nothing is opened before the first of these.
 #pragma once
 
 #include "direct/hcas.hpp"
@@ -97,6 +97,8 @@ class Network {
   private:
     static uint64_t random_number();
     void show_to_kernels(ugdr_rmem& imported, const Shared& shared, const Extent& extent);
+    ugdr_mem* map_locked(void* address, size_t length);
+    ugdr_rmem* import_locked(Peer& peer, const void* blob, size_t length);
     void forget(ugdr_mem* memory);
     void forget(ugdr_rmem* memory);
     void forget(ugdr_peer* peer);

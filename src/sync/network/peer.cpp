@@ -17,18 +17,19 @@ struct Introduction {
     uint64_t process;
     uint32_t channels;
     uint32_t hcas;
-    uint32_t queue_pairs; // one for each channel, or none
+    uint32_t queue_pairs; // one for each channel and one more, or none
 };
 
 } // namespace
 
-Peer::Peer(Network& network, unsigned channels, CUdevice gpu)
-    : network_(network), channels_(channels)
+Peer::Peer(Network& network, unsigned channels, CUdevice gpu, std::unique_ptr<Mailbox> mailbox_of,
+           ugdr_mem* memory)
+    : mailbox(std::move(mailbox_of)), mailbox_memory(memory), network_(network), channels_(channels)
 {
     direct::Hcas& hcas = network.hcas();
     const std::vector<unsigned> nearest = hcas.nearest(gpu);
     BlobWriter writer(BlobKind::peer);
-    for (unsigned i = 0; i < channels && !nearest.empty(); ++i) {
+    for (unsigned i = 0; i < channels + 1 && !nearest.empty(); ++i) {
         const unsigned number = nearest[i % nearest.size()];
         queue_pairs_.emplace_back(hcas[number], number);
     }
@@ -40,10 +41,11 @@ Peer::Peer(Network& network, unsigned channels, CUdevice gpu)
     const std::vector<uint8_t> address =
         network.ucp() != nullptr ? network.ucp()->worker_address() : std::vector<uint8_t>();
     writer.add_counted(address.data(), address.size());
+    writer.add_counted(memory->blob.data(), memory->blob.size());
     blob_ = writer.finished();
 }
 
-void Peer::connect(const void* blob, size_t length)
+std::vector<uint8_t> Peer::connect(const void* blob, size_t length)
 {
     BlobReader reader("ugdr_peer_connect", blob, length, BlobKind::peer);
     if (status() != UCS_ERR_NOT_CONNECTED) {
@@ -55,7 +57,7 @@ void Peer::connect(const void* blob, size_t length)
                       "the other side has " + std::to_string(introduction.channels) +
                           " channels, this one " + std::to_string(channels_));
     }
-    if (introduction.queue_pairs != 0 && introduction.queue_pairs != channels_) {
+    if (introduction.queue_pairs != 0 && introduction.queue_pairs != channels_ + 1) {
         reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
     }
     const auto addresses = reader.take_values<direct::QueuePairAddress>(introduction.queue_pairs);
@@ -64,7 +66,10 @@ void Peer::connect(const void* blob, size_t length)
             reader.refuse(UCS_ERR_INVALID_PARAM, "the blob contradicts itself");
         }
     }
-    const BlobReader::Piece worker = reader.take_counted();
+    const BlobReader::Piece worker = reader.take_counted(),
+                            far_mailbox_blob = reader.take_counted();
+    const auto* const of_mailbox = static_cast<const uint8_t*>(far_mailbox_blob.data);
+    std::vector<uint8_t> to_import(of_mailbox, of_mailbox + far_mailbox_blob.length);
     const std::string obstacle = obstacle_to(addresses);
     if (!obstacle.empty() && (network_.ucp() == nullptr || worker.length == 0)) {
         reader.refuse(UCS_ERR_UNREACHABLE,
@@ -80,6 +85,7 @@ void Peer::connect(const void* blob, size_t length)
         gdr_log(diag, "UCP carries what kernels send to a peer: %s", obstacle.c_str());
         connect_by_ucp(worker.data);
     }
+    return to_import;
 }
 
 // Why queue pairs cannot be connected; empty if they can.
@@ -105,7 +111,7 @@ void Peer::connect_queue_pairs(const std::vector<direct::QueuePairAddress>& addr
     std::vector<std::unique_ptr<Lane>> lanes;
     status_ = UCS_OK;
     try {
-        for (unsigned i = 0; i < channels_; ++i) {
+        for (unsigned i = 0; i < addresses.size(); ++i) {
             lanes.push_back(
                 std::make_unique<DirectLane>(std::move(queue_pairs_[i]), addresses[i], status_));
         }
@@ -113,19 +119,25 @@ void Peer::connect_queue_pairs(const std::vector<direct::QueuePairAddress>& addr
         status_ = UCS_ERR_CONNECTION_RESET; // some queue pairs are used up
         throw;
     }
-    queue_pairs_.clear();
-    lanes_.set(std::move(lanes));
+    set(std::move(lanes));
 }
 
 void Peer::connect_by_ucp(const void* address)
 {
     std::vector<std::unique_ptr<Lane>> lanes;
     ep_ = network_.ucp()->connect(address);
-    for (unsigned i = 0; i < channels_; ++i) {
+    for (unsigned i = 0; i < channels_ + 1; ++i) {
         lanes.push_back(std::make_unique<UcpLane>(network_.ucp()->engine(), ep_, status_));
     }
-    queue_pairs_.clear();
     status_ = UCS_OK;
+    set(std::move(lanes));
+}
+
+void Peer::set(std::vector<std::unique_ptr<Lane>> lanes)
+{
+    queue_pairs_.clear();
+    transfers_lane_ = std::move(lanes.back());
+    lanes.pop_back();
     lanes_.set(std::move(lanes));
 }
 

@@ -3,8 +3,6 @@
 
 #include "sync/ucx/refusal.hpp"
 
-#include <exception>
-
 namespace gdr::sync {
 
 void UcpAccess::require(ucs_status_t status, const char* function) const
@@ -14,35 +12,10 @@ void UcpAccess::require(ucs_status_t status, const char* function) const
     }
 }
 
-void UcpAccess::in_engine(const std::function<void()>& body)
-{
-    struct Task {
-        const std::function<void()>& body;
-        std::exception_ptr thrown{};
-    } task{body};
-    const auto start = [](void* argument) {
-        auto& started = *static_cast<Task*>(argument);
-        try {
-            started.body();
-        } catch (...) {
-            started.thrown = std::current_exception();
-        }
-        return UCS_OK;
-    };
-    Operation* const operation = Operation::take(Call{start, nullptr, &task});
-    engine_.prepare(*operation);
-    engine_.submit_new(&operation->start_command);
-    engine_.wait_for(*operation);
-    operation->let_go();
-    if (task.thrown) {
-        std::rethrow_exception(task.thrown);
-    }
-}
-
 std::vector<uint8_t> UcpAccess::worker_address()
 {
     std::vector<uint8_t> copy;
-    in_engine([&] {
+    engine_.call([&] {
         const ucp_worker_h worker = engine_.settings().worker;
         ucp_address_t* address = nullptr;
         size_t length = 0;
@@ -57,7 +30,7 @@ std::vector<uint8_t> UcpAccess::worker_address()
 UcpAccess::Mapped UcpAccess::map(void* address, size_t length)
 {
     Mapped mapped;
-    in_engine([&] {
+    engine_.call([&] {
         ucp_mem_map_params_t params{};
         params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
         params.address = address;
@@ -78,14 +51,14 @@ UcpAccess::Mapped UcpAccess::map(void* address, size_t length)
 
 void UcpAccess::unmap(ucp_mem_h memory)
 {
-    in_engine([&] { ucx().ucp_mem_unmap(context_, memory); });
+    engine_.call([&] { ucx().ucp_mem_unmap(context_, memory); });
 }
 
 // The error mode in which a peer's death ends operations.
 ucp_ep_h UcpAccess::connect(const void* address)
 {
     ucp_ep_h ep = nullptr;
-    in_engine([&] {
+    engine_.call([&] {
         ucp_ep_params_t params{};
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -99,7 +72,7 @@ ucp_ep_h UcpAccess::connect(const void* address)
 
 void UcpAccess::close(ucp_ep_h ep)
 {
-    in_engine([&] {
+    engine_.call([&] {
         ucp_request_param_t param{};
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -112,18 +85,20 @@ void UcpAccess::close(ucp_ep_h ep)
         }
         ucx().ucp_request_free(request);
     });
+    engine_.call([] {}); // behind the ends of operations
 }
 
 ucp_rkey_h UcpAccess::unpack(ucp_ep_h ep, const void* packed)
 {
     ucp_rkey_h rkey = nullptr;
-    in_engine([&] { require(ucx().ucp_ep_rkey_unpack(ep, packed, &rkey), "ucp_ep_rkey_unpack"); });
+    engine_.call(
+        [&] { require(ucx().ucp_ep_rkey_unpack(ep, packed, &rkey), "ucp_ep_rkey_unpack"); });
     return rkey;
 }
 
 void UcpAccess::release(ucp_rkey_h rkey)
 {
-    in_engine([&] { ucx().ucp_rkey_destroy(rkey); });
+    engine_.call([&] { ucx().ucp_rkey_destroy(rkey); });
 }
 
 } // namespace gdr::sync

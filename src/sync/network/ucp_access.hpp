@@ -6,7 +6,6 @@
 
 #include "sync/triggers/engine.hpp"
 
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +32,7 @@ class UcpAccess {
     void unmap(ucp_mem_h memory);
 
     ucp_ep_h connect(const void* address);
+    // What was under way on it has ended, and that has been told.
     void close(ucp_ep_h ep);
 
     ucp_rkey_h unpack(ucp_ep_h ep, const void* packed);
@@ -41,7 +41,6 @@ class UcpAccess {
   private:
     const Ucx& ucx() const { return engine_.ucx(); }
     void require(ucs_status_t status, const char* function) const;
-    void in_engine(const std::function<void()>& body);
 
     Engine& engine_;
     const ucp_context_h context_;

@@ -5,18 +5,19 @@
 
 #include "sync/rings/doorbell.hpp"
 #include "sync/rings/ring.hpp"
+#include "sync/rings/served.hpp"
 
 #include <algorithm>
 
 namespace gdr::sync {
 
-class Rings {
+class Rings final : public Served {
   public:
     void add(Ring& ring) { rings_.push_back(&ring); }
 
     // ---- the one thread; what a Proxy asks of its work
 
-    unsigned progress()
+    unsigned progress() override
     {
         unsigned events = 0;
         for (Ring* ring : rings_) {
@@ -24,19 +25,16 @@ class Rings {
         }
         return events;
     }
-    bool under_way() const
+    bool under_way() const override
     {
         return std::any_of(rings_.begin(), rings_.end(),
                            [](const Ring* ring) { return ring->under_way(); });
     }
-    bool armed() const { return true; }
+    bool armed() const override { return true; }
     bool serves_others() const { return false; }
-    bool has_news() const { return false; }
+    bool has_news() const override { return false; }
 
     Doorbell doorbell;
-
-    // Any thread: whether the engine's thread has left them for good.
-    std::atomic<bool> left{false};
 
   private:
     std::vector<Ring*> rings_;

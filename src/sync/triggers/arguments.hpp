@@ -77,10 +77,10 @@ struct WorkerFlush {
 };
 
 struct Call {
-    static constexpr const char* kName = "ugdr_call";
     ugdr_call_cb_t start;
     ugdr_call_cb_t test;
     void* argument;
+    const char* kName = "ugdr_call"; // or what of the library's it is
 };
 
 using Arguments =

@@ -8,6 +8,7 @@
 #include "sync/ucx/log.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace gdr::sync {
@@ -19,15 +20,18 @@ ugdr_context_counters_t Engine::counters() const
 
 unsigned Engine::progress()
 {
-    const unsigned initiated = rings_ != nullptr ? rings_->progress() : 0;
+    unsigned served = 0;
+    for (Served* one = served_; one != nullptr; one = one->next) {
+        served += one->progress();
+    }
     if (!has_work()) {
-        return initiated;
+        return served;
     }
     if (settings_.lock != nullptr) {
         settings_.lock(settings_.lock_arg);
     }
     // First: a trigger that was just found may be for an operation that is still in the inbox.
-    unsigned events = initiated + handle_commands();
+    unsigned events = served + handle_commands();
     events += begin_rounds();
     events += look_at_streams();
     if (settings_.worker != nullptr && (outstanding_ > 0 || settings_.own)) {
@@ -45,7 +49,8 @@ unsigned Engine::progress()
 
 bool Engine::has_work()
 {
-    return find_rounds() || outstanding_ > 0 || calls_ != nullptr || settings_.own || has_news() ||
+    return find_rounds() || outstanding_ > 0 || calls_ != nullptr || settings_.own ||
+           !inbox_.empty() ||
            std::any_of(watched_.begin(), watched_.end(),
                        [](const WatchedStream& stream) { return stream.triggered(); });
 }
@@ -89,16 +94,26 @@ unsigned Engine::handle_commands()
             end(*command->node);
             break;
         case Command::Kind::serve:
-            rings_ = command->rings;
+            command->served->next = served_;
+            served_ = command->served;
             break;
         case Command::Kind::leave:
-            rings_ = nullptr;
-            command->rings->left.store(true, std::memory_order_release); // it may be gone then
+            leave(*command->served);
             break;
         }
         command = next;
     }
     return count;
+}
+
+void Engine::leave(Served& served)
+{
+    Served** place = &served_;
+    while (*place != &served) {
+        place = &(*place)->next;
+    }
+    *place = served.next;
+    served.left.store(true, std::memory_order_release); // it may be gone then
 }
 
 // ---- conditions
@@ -303,6 +318,31 @@ void Engine::wait_for(const Operation& operation)
         } else {
             operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
         }
+    }
+}
+
+void Engine::call(const std::function<void()>& body)
+{
+    struct Task {
+        const std::function<void()>& body;
+        std::exception_ptr thrown{};
+    } task{body};
+    const auto start = [](void* argument) {
+        auto& started = *static_cast<Task*>(argument);
+        try {
+            started.body();
+        } catch (...) {
+            started.thrown = std::current_exception();
+        }
+        return UCS_OK;
+    };
+    Operation* const operation = Operation::take(Call{start, nullptr, &task});
+    prepare(*operation);
+    submit_new(&operation->start_command);
+    wait_for(*operation);
+    operation->let_go();
+    if (task.thrown) {
+        std::rethrow_exception(task.thrown);
     }
 }
 

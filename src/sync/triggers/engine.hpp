@@ -5,7 +5,7 @@
 #pragma once
 
 #include "sync/rings/doorbell.hpp"
-#include "sync/rings/rings.hpp"
+#include "sync/rings/served.hpp"
 #include "sync/triggers/handover.hpp"
 #include "sync/triggers/operation.hpp"
 #include "sync/triggers/pool.hpp"
@@ -13,6 +13,7 @@
 #include "sync/ucx/ucx.hpp"
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ class Engine {
     ucs_status_t cancel_soon(Operation& operation);
     // Returns when it is complete; makes progress itself if no thread of the library does.
     void wait_for(const Operation& operation);
+    // Calls it in the engine's thread, and returns when it has returned, or thrown.
+    void call(const std::function<void()>& body);
     // Operations that are not complete and waits that are not over.
     uint64_t unfinished() const { return unfinished_.load(std::memory_order_acquire); }
     ugdr_context_counters_t counters() const;
@@ -81,13 +84,13 @@ class Engine {
     bool under_way() const
     {
         return watched_.size() + outstanding_ > 0 || calls_ != nullptr ||
-               (rings_ != nullptr && rings_->under_way());
+               any_served(&Served::under_way);
     }
     // Whether a GPU may trigger something at any time.
-    bool armed() const { return !triggers_.empty() || rings_ != nullptr; }
+    bool armed() const { return !triggers_.empty() || any_served(&Served::armed); }
     // Whether others may need the progress of a worker of our own.
     bool serves_others() const { return settings_.own; }
-    bool has_news() const { return !inbox_.empty(); }
+    bool has_news() const { return !inbox_.empty() || any_served(&Served::has_news); }
 
     // Ends everything at once. Returns whether UCP still has operations; then the engine must stay.
     bool abandon();
@@ -102,6 +105,17 @@ class Engine {
         }
         operator uint64_t() const { return value.load(std::memory_order_acquire); }
     };
+
+    bool any_served(bool (Served::*is)() const) const
+    {
+        for (const Served* one = served_; one != nullptr; one = one->next) {
+            if ((one->*is)()) {
+                return true;
+            }
+        }
+        return false;
+    }
+    void leave(Served& served);
 
     bool has_work();
     unsigned handle_commands();
@@ -167,7 +181,7 @@ class Engine {
     std::vector<Node*> waiters_;         // other nodes
     std::vector<Node*> rounds_;          // triggered, not begun
     std::vector<Node*> opened_;          // whose gate is to be opened
-    Rings* rings_ = nullptr;             // from which kernels initiate operations
+    Served* served_ = nullptr;           // a list
 
     std::atomic<uint64_t> unfinished_{0};
     Count triggered_, posted_, completed_, failed_, flushes_;

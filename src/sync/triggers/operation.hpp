@@ -17,7 +17,7 @@ namespace gdr::sync {
 
 class Engine;
 struct Node;
-class Rings;
+class Served;
 struct Operation;
 struct Wait;
 using HeldWait = std::unique_ptr<Wait, LetGo>;
@@ -41,7 +41,7 @@ struct Command {
     Operation* operation = nullptr; // start, cancel, finished
     Wait* waiting = nullptr;        // wait, wait_closed
     Node* node = nullptr;           // node, node_ended
-    Rings* rings = nullptr;         // serve, leave
+    Served* served = nullptr;       // serve, leave
 };
 
 // The state of an operation. The thread that changes it from waiting or from started decides what

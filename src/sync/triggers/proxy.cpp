@@ -3,6 +3,7 @@
 // The thread, and what it does while nothing happens: a GPU cannot wake it.
 #include "sync/triggers/proxy.hpp"
 
+#include "sync/rings/rings.hpp"
 #include "sync/triggers/engine.hpp"
 #include "sync/ucx/deadline.hpp"
 

@@ -146,10 +146,12 @@ void give_counters_back(CUcontext context, const Counters& counters, size_t coun
     give_back(context, counters, count);
 }
 
+template Mapped<Word> take_words(const cuda::Driver&, CUcontext, size_t);
 template Mapped<StreamWords> take_words(const cuda::Driver&, CUcontext, size_t);
 template Mapped<Gates> take_words(const cuda::Driver&, CUcontext, size_t);
 template Mapped<Entry> take_words(const cuda::Driver&, CUcontext, size_t);
 template Mapped<Completed> take_words(const cuda::Driver&, CUcontext, size_t);
+template void give_words_back(CUcontext, const Mapped<Word>&, size_t);
 template void give_words_back(CUcontext, const Mapped<StreamWords>&, size_t);
 template void give_words_back(CUcontext, const Mapped<Gates>&, size_t);
 template void give_words_back(CUcontext, const Mapped<Entry>&, size_t);

@@ -50,6 +50,18 @@ struct Gates {
 
 constexpr size_t kSecondWord = 64; // its offset in both structures
 
+// Any other word.
+struct Word {
+    std::atomic<uint64_t> value;
+};
+
+// As kernels have it.
+template <typename Value>
+Value* on_device(CUdeviceptr address)
+{
+    return reinterpret_cast<Value*>(static_cast<uintptr_t>(address));
+}
+
 template <typename Words>
 struct Mapped {
     Words* host = nullptr;
@@ -66,7 +78,7 @@ struct Mapped {
 
 // Takes `count` words in a row for this context, which is current. Words are as their last user
 // left them; gates are closed. Throws cuda::Error, std::bad_alloc. Any thread. Words: StreamWords,
-// Gates, Entry or Completed.
+// Gates, Word, Entry or Completed.
 template <typename Words>
 Mapped<Words> take_words(const cuda::Driver& driver, CUcontext context, size_t count = 1);
 

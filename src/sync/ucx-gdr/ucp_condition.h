@@ -9,6 +9,7 @@
  * - ucp_..._nbx: with that, the operation is libucx-gdr's, on the default context
  *   (ugdr_context_set_default()), whose worker has to be the endpoint's; else UCP's as ever. Those
  *   that libucx-gdr has none of answer UCS_ERR_UNSUPPORTED to a condition.
+ * - ucp_prepare_transfers, ucp_release_preparations: prepared transfers of ugdr.h.
  * - ucp_request_...: check_status, is_completed, cancel, free and release know requests of both
  *   kinds.
  *
@@ -114,6 +115,125 @@ static inline ucs_status_t ucp_create_condition(const ucp_condition_param_t* par
 static inline void ucp_destroy_condition(ucp_condition_h condition)
 {
     ugdr_condition_destroy(condition);
+}
+
+/** @} */
+
+/** @defgroup ucp_preparations Preparations: what is the same for each transfer
+ * @{ */
+
+/** What is prepared: one side's buffer. */
+typedef struct ucp_preparation_param {
+    ugdr_transfer_side_t side;
+    void* buffer;
+    size_t length;       /**< the same on both sides */
+    unsigned partitions; /**< equal parts, on both sides alike or not */
+    ucp_tag_t tag;       /**< of both sides, and in their processes of this pair alone */
+} ucp_preparation_param_t;
+
+/** A transfer that was prepared, for the functions of ugdr.h (@ref ugdr_transfers), and what it
+ * goes over. */
+typedef struct ucp_preparation {
+    ugdr_transfer_h transfer;
+    ugdr_peer_h peer;
+} ucp_preparation_t;
+
+/** Prepares transfers between two buffers, on the default context.
+ *
+ * Both sides have to call it, in different threads: it waits for the other side. Messages with tags
+ * that begin with 0x75676472 and end with the lower half of the tag are its own meanwhile.
+ *
+ * @param ep leads to the other side, and is of the default context's worker
+ * @param memh not needed: the library registers the memory by itself
+ */
+static inline ucs_status_t ucp_prepare_transfers(ucp_ep_h ep, ucp_mem_h memh,
+                                                 const ucp_preparation_param_t* param,
+                                                 ucp_preparation_t* preparation_p)
+{
+    struct {
+        size_t length;
+        char bytes[8184];
+    } cards[2];
+    const ugdr_context_h context = ugdr_context_default();
+    const ucp_tag_t tag = ((ucp_tag_t)0x75676472 << 32) | (param->tag & 0xffffffff);
+    ugdr_transfer_params_t params;
+    ugdr_request_h requests[2];
+    const void* blob = 0;
+    ucs_status_t status;
+    int turn;
+
+    (void)memh;
+    memset(preparation_p, 0, sizeof(*preparation_p));
+    memset(cards, 0, sizeof(cards));
+    status = ugdr_peer_create(context, 0, &preparation_p->peer);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = ugdr_peer_export(preparation_p->peer, &blob, &cards[0].length);
+    if (status == UCS_OK && cards[0].length > sizeof(cards[0].bytes)) {
+        status = UCS_ERR_NO_RESOURCE;
+    }
+    if (status == UCS_OK) {
+        memcpy(cards[0].bytes, blob, cards[0].length);
+    }
+    /* The second time: both are connected. */
+    for (turn = 0; turn < 2 && status == UCS_OK; ++turn) {
+        status = ugdr_tag_recv(context, &cards[1], sizeof(cards[1]), tag, ~(ucp_tag_t)0, 0,
+                               &requests[0]);
+        if (status != UCS_OK) {
+            break;
+        }
+        status = ugdr_tag_send(context, ep, &cards[0], sizeof(cards[0]), tag, 0, &requests[1]);
+        if (status == UCS_OK) {
+            status = ugdr_request_wait(requests[1]);
+            ugdr_request_free(requests[1]);
+        }
+        if (status != UCS_OK) {
+            ugdr_request_cancel(requests[0]);
+        }
+        if (ugdr_request_wait(requests[0]) != UCS_OK && status == UCS_OK) {
+            status = ugdr_request_test(requests[0]);
+        }
+        ugdr_request_free(requests[0]);
+        if (status == UCS_OK && turn == 0) {
+            status = ugdr_peer_connect(preparation_p->peer, cards[1].bytes, cards[1].length);
+        }
+    }
+    if (status == UCS_OK) {
+        memset(&params, 0, sizeof(params));
+        params.field_mask = UGDR_TRANSFER_PARAM_FIELD_PEER | UGDR_TRANSFER_PARAM_FIELD_BUFFER |
+                            UGDR_TRANSFER_PARAM_FIELD_PARTITIONS | UGDR_TRANSFER_PARAM_FIELD_TAG;
+        params.peer = preparation_p->peer;
+        params.buffer = param->buffer;
+        params.length = param->length;
+        params.partitions = param->partitions;
+        params.tag = param->tag;
+        status = ugdr_transfer_create(context, param->side, &params, &preparation_p->transfer);
+    }
+    if (status == UCS_OK) {
+        do {
+            ugdr_progress(context);
+            status = ugdr_transfer_test_match(preparation_p->transfer);
+        } while (status == UCS_INPROGRESS);
+        if (status != UCS_OK) {
+            ugdr_transfer_destroy(preparation_p->transfer);
+        }
+    }
+    if (status != UCS_OK) {
+        ugdr_peer_destroy(preparation_p->peer);
+    }
+    return status;
+}
+
+/** Releases what was prepared, on each side after its last transfer.
+ *
+ * @retval UCS_ERR_BUSY a transfer is not complete
+ */
+static inline ucs_status_t ucp_release_preparations(ucp_preparation_t* preparation)
+{
+    const ucs_status_t status = ugdr_transfer_destroy(preparation->transfer);
+
+    return status == UCS_OK ? ugdr_peer_destroy(preparation->peer) : status;
 }
 
 /** @} */

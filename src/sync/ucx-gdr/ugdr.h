@@ -38,7 +38,7 @@
 #include "ugdr_types.h"
 
 #define UGDR_API_MAJOR 0
-#define UGDR_API_MINOR 5
+#define UGDR_API_MINOR 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,6 +51,7 @@ typedef struct ugdr_peer* ugdr_peer_h;
 typedef struct ugdr_mem* ugdr_mem_h;
 typedef struct ugdr_rmem* ugdr_rmem_h;
 typedef struct ugdr_device* ugdr_device_h;
+typedef struct ugdr_transfer* ugdr_transfer_h;
 
 typedef struct CUstream_st* ugdr_cu_stream_t;
 typedef struct CUgraph_st* ugdr_cu_graph_t;
@@ -162,12 +163,13 @@ enum ugdr_destroy_flags {
  * With #UGDR_DESTROY_FORCE every operation that is not complete ends with UCS_ERR_CANCELED and
  * every stream that waits goes on, those that will launch such a graph included; buffers of
  * operations that UCP had begun have to stay until the worker is destroyed. Conditions and requests
- * of the context may be freed afterwards, and nothing else. Makes no call of CUDA.
+ * of the context may be freed afterwards, and nothing else. Makes no call of CUDA, unless prepared
+ * transfers receive to a GPU's memory: streams may wait for these.
  *
  * @param flags of #ugdr_destroy_flags
- * @retval UCS_ERR_BUSY a device is open, operations are not complete, streams wait, or a graph or
- *     an executable made of one holds a condition; CUDA tells of their end somewhat later than it
- *     returns from destroying them
+ * @retval UCS_ERR_BUSY a device is open, there are prepared transfers, operations are not complete,
+ * streams wait, or a graph or an executable made of one holds a condition; CUDA tells of their end
+ * somewhat later than it returns from destroying them
  */
 ucs_status_t ugdr_context_destroy(ugdr_context_h context, unsigned flags);
 
@@ -534,9 +536,10 @@ ucs_status_t ugdr_stream_wait_all(ugdr_context_h context, ugdr_cu_stream_t strea
 
 /** @} */
 
-/** @defgroup ugdr_peers Peers and memories: for kernels that initiate operations
+/** @defgroup ugdr_peers Peers and memories: for what kernels initiate, and prepared transfers
  *
- * A peer is a context of another process, or of this one, that kernels' operations go to. Both
+ * A peer is a context of another process, or of this one, that kernels' operations and prepared
+ * transfers go to. Both
  * sides create a peer, exchange what ugdr_peer_export() gives, by whatever means they have, and
  * connect. Memory that operations use is mapped by its owner; the other side imports what
  * ugdr_mem_export() gives. Kernels name memory by ids.
@@ -603,7 +606,7 @@ ucs_status_t ugdr_peer_test(ugdr_peer_h peer);
 
 /** Ends the connections.
  *
- * @retval UCS_ERR_BUSY memories of the peer are imported
+ * @retval UCS_ERR_BUSY memories of the peer are imported, or prepared transfers go to it
  */
 ucs_status_t ugdr_peer_destroy(ugdr_peer_h peer);
 
@@ -732,6 +735,172 @@ ucs_status_t ugdr_device_handle(ugdr_device_h device, ugdr_dev_t* handle_p);
  */
 ucs_status_t ugdr_team_handle(ugdr_mem_h signals, const ugdr_rmem_h* remote_signals, unsigned rank,
                               unsigned size, ugdr_dev_team_t* handle_p);
+
+/** @} */
+
+/** @defgroup ugdr_transfers Prepared transfers: what is the same in each iteration
+ *
+ * A buffer of one side goes to a buffer of the other, again and again. Memory, keys and the
+ * counterpart are settled once. In an iteration the receiver says that its buffer may be written,
+ * which is one word, and the sender says which of its partitions are ready: each is written as soon
+ * as both have. Behind the data comes a word, by which the receiver's CPU, streams and kernels see
+ * what has arrived; no thread of the receiver takes part.
+ *
+ * A buffer is cut into equal partitions, on both sides alike or not. Iterations follow each other:
+ * one can be started when the one before is complete on this side. The functions that take a
+ * condition do the same where that holds, in the library's thread: once for a point of a stream,
+ * each time for a graph, a capture or a kernel. Those functions are to be called in the order in
+ * which the conditions hold.
+ *
+ * A failure, as of a peer that dies, ends the transfer: what waits for it goes on, and all its
+ * functions tell the status. A side that waits notices a dead peer within ten seconds.
+ *
+ * A thread that holds the context's lock may not create, match or destroy transfers.
+ *
+ * @{ */
+
+/** Fields of #ugdr_transfer_params_t that are set. */
+enum ugdr_transfer_params_field {
+    UGDR_TRANSFER_PARAM_FIELD_PEER = UCS_BIT(0),       /**< peer; is needed */
+    UGDR_TRANSFER_PARAM_FIELD_BUFFER = UCS_BIT(1),     /**< buffer and length; are needed */
+    UGDR_TRANSFER_PARAM_FIELD_PARTITIONS = UCS_BIT(2), /**< partitions */
+    UGDR_TRANSFER_PARAM_FIELD_TAG = UCS_BIT(3),        /**< tag */
+    UGDR_TRANSFER_PARAM_FIELD_ARRIVALS = UCS_BIT(4)    /**< arrivals */
+};
+
+/** A side of a transfer. */
+typedef enum {
+    UGDR_TRANSFER_SEND, /**< its buffer is read */
+    UGDR_TRANSFER_RECV  /**< its buffer is written */
+} ugdr_transfer_side_t;
+
+/** What carries a transfer. */
+typedef enum {
+    UGDR_ENGINE_DIRECT, /**< a queue pair of the library's own */
+    UGDR_ENGINE_UCP     /**< UCP: a side has no HCA (@ref ugdr_peers) */
+} ugdr_engine_t;
+
+/** What a transfer is. */
+typedef struct ugdr_transfer_params {
+    uint64_t field_mask; /**< of #ugdr_transfer_params_field */
+    ugdr_peer_h peer;    /**< the other side; connected */
+    void* buffer;        /**< of the host, or of the GPU of the current CUDA context; not managed */
+    size_t length;       /**< in bytes, the same on both sides; a multiple of partitions */
+    unsigned partitions; /**< equal parts, up to 65536; 1 */
+    uint64_t tag;        /**< of both sides; 0 */
+    unsigned arrivals;   /**< calls of ugdr_dev_ready() that make one partition ready; 1 */
+} ugdr_transfer_params_t;
+
+/** Creates one side of a transfer.
+ *
+ * It has to be matched before it can be started. The two sides find each other by the tag: of
+ * several with the same tag the first of one side and the first of the other, and so on. Streams
+ * and kernels can look at a host buffer's arrivals if a CUDA context is current here. To be called
+ * before streams wait.
+ *
+ * @retval UCS_ERR_NOT_CONNECTED the peer is not connected
+ * @retval UCS_ERR_NO_RESOURCE there are 1,024 transfers that send to the peer
+ * @retval UCS_ERR_IO_ERROR an HCA does not take the memory
+ */
+ucs_status_t ugdr_transfer_create(ugdr_context_h context, ugdr_transfer_side_t side,
+                                  const ugdr_transfer_params_t* params,
+                                  ugdr_transfer_h* transfer_p);
+
+/** Tells whether the other side has been found. To be called until it has.
+ *
+ * @retval UCS_OK it has
+ * @retval UCS_INPROGRESS not yet
+ * @retval UCS_ERR_INVALID_PARAM the two sides have different lengths
+ */
+ucs_status_t ugdr_transfer_test_match(ugdr_transfer_h transfer);
+
+/** Destroys one side of a transfer.
+ *
+ * The other side may not start it any more. One that was not matched may be destroyed, too; then
+ * its tag must not be used again with the peer.
+ *
+ * @retval UCS_ERR_BUSY an iteration is not complete, or has been started on a condition that has
+ *     not held
+ */
+ucs_status_t ugdr_transfer_destroy(ugdr_transfer_h transfer);
+
+/** Tells what carries a transfer. */
+ucs_status_t ugdr_transfer_engine(ugdr_transfer_h transfer, ugdr_engine_t* engine_p);
+
+/** Starts an iteration.
+ *
+ * Receiver: the buffer may be written from now on. Sender: partitions may be made ready.
+ *
+ * @retval UCS_ERR_BUSY the last iteration is not complete
+ * @retval UCS_ERR_NOT_CONNECTED the transfer is not matched
+ */
+ucs_status_t ugdr_transfer_start(ugdr_transfer_h transfer);
+
+/** Starts an iteration where a condition holds, and the last one is complete.
+ *
+ * In a graph or for a kernel at each time. Where kernels look at arrivals behind it the condition
+ * has to be one that waits.
+ */
+ucs_status_t ugdr_transfer_start_on(ugdr_transfer_h transfer, ugdr_condition_h condition);
+
+/** Waits until the receiver has started the sender's iteration. Partitions that become ready from
+ * then on are written at once. */
+ucs_status_t ugdr_transfer_prepare(ugdr_transfer_h transfer);
+
+/** Makes a partition ready, once in each iteration: it will be written.
+ *
+ * @retval UCS_ERR_INVALID_PARAM no iteration has begun, the partition has been made ready, or there
+ *     is no such
+ */
+ucs_status_t ugdr_transfer_ready(ugdr_transfer_h transfer, unsigned partition);
+
+/** Makes partitions ready where a condition holds.
+ *
+ * A condition that waits waits until they may be written to again.
+ *
+ * @retval UCS_ERR_INVALID_PARAM as ugdr_transfer_ready(); in a graph or for a kernel that is the
+ *     status of the operation
+ */
+ucs_status_t ugdr_transfer_ready_on(ugdr_transfer_h transfer, unsigned first, unsigned count,
+                                    ugdr_condition_h condition);
+
+/** Tells the receiver whether one of its partitions has arrived.
+ *
+ * @param arrived_p 1 or 0
+ */
+ucs_status_t ugdr_transfer_arrived(ugdr_transfer_h transfer, unsigned partition, int* arrived_p);
+
+/** Tells whether the last iteration is complete: all has arrived, or may be written to again.
+ *
+ * @retval UCS_OK it is, or none was started
+ * @retval UCS_INPROGRESS it is not
+ */
+ucs_status_t ugdr_transfer_test(ugdr_transfer_h transfer);
+
+/** Waits in the calling thread until the last iteration is complete.
+ *
+ * With #UGDR_PROGRESS_CALLER it makes progress. */
+ucs_status_t ugdr_transfer_wait(ugdr_transfer_h transfer);
+
+/** Makes a stream wait until the last iteration is complete, or has failed.
+ *
+ * The receiver's stream looks at the word that the sender writes: one call of CUDA, and no thread
+ * takes part. The library's thread ends the wait where the stream is being captured, for the
+ * sender, after ugdr_transfer_start_on() a condition that holds more than once, and for GPUs that
+ * do not see what HCAs write. Such waits hold hardware queues (ugdr_stream_wait()).
+ *
+ * @retval UCS_ERR_UNSUPPORTED streams of the GPU cannot wait
+ */
+ucs_status_t ugdr_transfer_wait_on(ugdr_transfer_h transfer, ugdr_cu_stream_t stream);
+
+/** Gives what kernels need for the functions of ugdr_transfer.cuh, by value.
+ *
+ * For the current CUDA context's GPU. To be called before streams wait.
+ *
+ * @retval UCS_ERR_UNSUPPORTED no CUDA context was current when a receiver was created, or kernels
+ *     do not see what an HCA writes while they run
+ */
+ucs_status_t ugdr_transfer_device(ugdr_transfer_h transfer, ugdr_dev_transfer_t* device_p);
 
 /** @} */
 

@@ -57,4 +57,14 @@ typedef struct ugdr_dev {
                                             peers, GPU memory; NULL: kernels reach none */
 } ugdr_dev_t;
 
+/** One side of a prepared transfer as kernels have it, passed to them by value. */
+typedef struct ugdr_dev_transfer {
+    ugdr_dev_condition_t ready;          /**< sender: a trigger for each partition */
+    const unsigned long long* arrived;   /**< receiver: the iteration that has come, for each
+                                            partition; in the memory where the buffer is */
+    const unsigned long long* iteration; /**< receiver: the current one, and behind it a status, in
+                                            host memory that the GPU reaches */
+    unsigned partitions;
+} ugdr_dev_transfer_t;
+
 #endif
