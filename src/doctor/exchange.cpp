@@ -73,7 +73,8 @@ std::vector<std::string> Exchange::gather(unsigned others) const
     const std::string round = std::to_string(std::random_device()());
     const std::string ending = "." + round;
     std::error_code failed;
-    fs::remove_all(place_, failed);
+    // What an earlier job left stays until the end: its round is replaced, and never missing, which
+    // would tell the others that this job has read them.
     fs::create_directory(place_, failed);
     if (failed || !write(place_ / kRound, round)) {
         throw std::system_error(failed ? failed.value() : errno, std::generic_category(),
