@@ -8,7 +8,11 @@
 //   quiet SIZE             a put of a block, until it is complete
 //   signal SIZE            a put with a signal, until a kernel of the other side has seen it: half
 //                          of a round
+//   near SIZE              the same in GPU memory, by the kernels' own stores, between two
+//   processes
+//                          with a GPU each
 //
+// The rows before the last go through rings and the HCA, also between sides that are near.
 // On emulated GPUs a thread of the host stands for a block.
 #include "emu/softcuda/softcuda.h"
 #include "initiators.hpp"
@@ -16,8 +20,13 @@
 
 #include "driver.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <thread>
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -50,6 +59,7 @@ int run(const softcuda_launch* launch, void* const* parameters)
     static const auto memory_of =
         symbol<decltype(&softcuda_kernel_memory)>("softcuda_kernel_memory");
     Initiating with = *static_cast<Initiating*>(parameters[0]);
+    with.device.memories = nullptr; // they would be at other addresses here
     for (unsigned long long** memory :
          {&with.device.counters, &with.signal, &with.ticks, &with.elapsed}) {
         softcuda_range range;
@@ -67,12 +77,12 @@ constexpr const char* kDeclarations = R"(
 .version 6.3
 .target sm_70
 .address_size 64
-.visible .entry bench_put_many(.param .align 8 .b8 with[88]) { ret; }
-.visible .entry bench_put_and_quiet(.param .align 8 .b8 with[88]) { ret; }
-.visible .entry bench_ping(.param .align 8 .b8 with[88]) { ret; }
-.visible .entry bench_pong(.param .align 8 .b8 with[88]) { ret; }
+.visible .entry bench_put_many(.param .align 8 .b8 with[96]) { ret; }
+.visible .entry bench_put_and_quiet(.param .align 8 .b8 with[96]) { ret; }
+.visible .entry bench_ping(.param .align 8 .b8 with[96]) { ret; }
+.visible .entry bench_pong(.param .align 8 .b8 with[96]) { ret; }
 )";
-static_assert(sizeof(Initiating) == 88);
+static_assert(sizeof(Initiating) == 96);
 
 // ---- sides
 
@@ -93,7 +103,7 @@ Value* allocate(bool device, size_t count)
 }
 
 struct Side {
-    Side(const Options& options, int index)
+    Side(const Options& options, bool device_memory, int index)
     {
         CUdevice gpu;
         CU(cuDeviceGet, &gpu, index % options.gpus);
@@ -106,7 +116,7 @@ struct Side {
         put_and_quiet = kernel(image.c_str(), "bench_put_and_quiet");
         exchange = kernel(image.c_str(), index == 0 ? "bench_ping" : "bench_pong");
 
-        signal = allocate<unsigned long long>(options.device, 1);
+        signal = allocate<unsigned long long>(device_memory, 1);
         ticks = allocate<unsigned long long>(false, std::max(options.rounds, kPuts) + 2);
         ugdr_context_params_t params{};
         check(ugdr_context_create(&params, &sync), "ugdr_context_create");
@@ -114,25 +124,38 @@ struct Side {
         of_peer.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
         of_peer.channels = kChannels;
         check(ugdr_peer_create(sync, &of_peer, &peer), "ugdr_peer_create");
-        out = map(allocate<char>(options.device, options.largest), options.largest);
-        in = map(allocate<char>(options.device, options.largest), options.largest);
+        out = map(allocate<char>(device_memory, options.largest), options.largest);
+        in = map(allocate<char>(device_memory, options.largest), options.largest);
         mapped_signal = map(signal, sizeof(*signal));
         ugdr_device_params_t of_device{};
         of_device.field_mask = UGDR_DEVICE_PARAM_FIELD_CHANNELS | UGDR_DEVICE_PARAM_FIELD_THREADS;
         of_device.channels = of_device.threads = kChannels;
         check(ugdr_device_open(sync, &of_device, &device), "ugdr_device_open");
     }
-    void connect(const Side& other)
+    // ---- what the other side needs: of the peer, and of its memories
+
+    std::string card() const
     {
         const void* blob;
         size_t length;
-        check(ugdr_peer_export(other.peer, &blob, &length), "ugdr_peer_export");
-        check(ugdr_peer_connect(peer, blob, length), "ugdr_peer_connect");
+        check(ugdr_peer_export(peer, &blob, &length), "ugdr_peer_export");
+        return {static_cast<const char*>(blob), length};
     }
-    void import(const Side& other)
+    void connect(const std::string& other) const
     {
-        far_in = import(other.in);
-        far_signal = import(other.mapped_signal);
+        check(ugdr_peer_connect(peer, other.data(), other.size()), "ugdr_peer_connect");
+    }
+    std::string card_of(ugdr_mem_h memory) const
+    {
+        const void* blob;
+        size_t length;
+        check(ugdr_mem_export(memory, &blob, &length), "ugdr_mem_export");
+        return {static_cast<const char*>(blob), length};
+    }
+    void import(const std::string& of_in, const std::string& of_signal)
+    {
+        far_in = import(of_in);
+        far_signal = import(of_signal);
     }
 
     ugdr_mem_h map(void* memory, size_t length) const
@@ -141,13 +164,10 @@ struct Side {
         check(ugdr_mem_map(sync, memory, length, &mapped), "ugdr_mem_map");
         return mapped;
     }
-    ugdr_rmem_h import(ugdr_mem_h of_other) const
+    ugdr_rmem_h import(const std::string& other) const
     {
-        const void* blob;
-        size_t length;
         ugdr_rmem_h imported;
-        check(ugdr_mem_export(of_other, &blob, &length), "ugdr_mem_export");
-        check(ugdr_rmem_import(peer, blob, length, &imported), "ugdr_rmem_import");
+        check(ugdr_rmem_import(peer, other.data(), other.size(), &imported), "ugdr_rmem_import");
         return imported;
     }
 
@@ -227,6 +247,85 @@ void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
     report_rounds("signal " + std::to_string(size), a.ticks, rounds, 0.5);
 }
 
+// The other process.
+class Other {
+  public:
+    // Before CUDA is used.
+    Other()
+    {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+            fail("socketpair", std::strerror(errno));
+        }
+        child = fork();
+        index = child == 0 ? 1 : 0;
+        socket_ = ends[index];
+    }
+    std::string exchange(const std::string& bytes) const
+    {
+        size_t length = bytes.size();
+        if (write(socket_, &length, sizeof(length)) != sizeof(length) ||
+            write(socket_, bytes.data(), length) != static_cast<ssize_t>(length) ||
+            recv(socket_, &length, sizeof(length), MSG_WAITALL) != sizeof(length)) {
+            fail("the other process", "it has ended");
+        }
+        std::string theirs(length, '\0');
+        if (recv(socket_, theirs.data(), length, MSG_WAITALL) != static_cast<ssize_t>(length)) {
+            fail("the other process", "it has ended");
+        }
+        return theirs;
+    }
+    void meet() const { exchange("."); }
+
+    int index;
+    pid_t child;
+
+  private:
+    int socket_;
+};
+
+// In both processes.
+void near(const Options& options, const Other& other)
+{
+    CU(cuInit, 0);
+    Side side(options, true, other.index);
+    side.connect(other.exchange(side.card()));
+    other.meet();
+    const std::string in = other.exchange(side.card_of(side.in)),
+                      signal = other.exchange(side.card_of(side.mapped_signal));
+    side.import(in, signal);
+    for (size_t size = 8; size <= options.largest; size *= 8) {
+        side.clear_signal();
+        other.meet();
+        side.start(side.exchange, 32, 1, options.rounds, size);
+        side.finish();
+        if (other.index == 0) {
+            report_rounds("near " + std::to_string(size), side.ticks, options.rounds, 0.5);
+        }
+        other.meet();
+    }
+}
+
+// In two processes, since this one keeps away from CUDA for that.
+void near_in_processes(const Options& options)
+{
+    const pid_t both = fork();
+    if (both == 0) {
+        const Other other;
+        near(options, other);
+        int status = 0;
+        if (other.child != 0) {
+            waitpid(other.child, &status, 0);
+        }
+        std::_Exit(status != 0);
+    }
+    int status = 0;
+    waitpid(both, &status, 0);
+    if (status != 0) {
+        fail("near", "a process has failed");
+    }
+}
+
 Options parse(int argc, char** argv)
 {
     Options options;
@@ -263,8 +362,13 @@ int main(int argc, char** argv)
     const Options options = parse(argc, argv);
     setenv("CUDA_MODULE_LOADING", "EAGER",
            1); // else a kernel that waits may keep another from loading
+    const auto stands_for = emulated<decltype(&softcuda_kernel)>("softcuda_kernel");
+    if (options.gpus > 1 && stands_for == nullptr) {
+        near_in_processes(options);
+    }
+    setenv("UCX_GDR_IPC", "n", 1);
     CU(cuInit, 0);
-    if (const auto stands_for = emulated<decltype(&softcuda_kernel)>("softcuda_kernel")) {
+    if (stands_for != nullptr) {
         stands_for("bench_put_many", run<put_many>);
         stands_for("bench_put_and_quiet", run<put_and_quiet>);
         stands_for("bench_ping", run<exchange, true>);
@@ -272,11 +376,11 @@ int main(int argc, char** argv)
     } else if (options.kernels.empty()) {
         fail("--kernels", "what a compiler made of test/bench/initiators.cu is needed");
     }
-    Side a(options, 0), b(options, 1);
-    a.connect(b);
-    b.connect(a);
-    a.import(b);
-    b.import(a);
+    Side a(options, options.device, 0), b(options, options.device, 1);
+    a.connect(b.card());
+    b.connect(a.card());
+    a.import(b.card_of(b.in), b.card_of(b.mapped_signal));
+    b.import(a.card_of(a.in), a.card_of(a.mapped_signal));
     for (unsigned channels : {1u, kChannels}) {
         for (unsigned threads : {32u * channels, kThreads}) {
             puts(a, channels, threads);

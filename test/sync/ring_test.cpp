@@ -438,7 +438,7 @@ TEST_F(RingTest, WrongArguments)
         {"there is no remote memory of the id 0",
          [&] { ugdr_dev_get(device_, 0, mem_, 0, 0, 0, 8); }},
         {"there is no remote memory of the id", // with a bit too many
-         [&] { ugdr_dev_put_value(device_, 0, 1, 8, rmem_[0] | 1u << 31, 0); }},
+         [&] { ugdr_dev_put_value(device_, 0, 1, 8, rmem_[0] | 1u << 29, 0); }},
         {"there is no remote memory of the id", // that has been one
          [&] { ugdr_dev_put(device_, 0, mem_, 0, gone, 0, 8); }},
         {"8 bytes at 4089 are not within the local memory of 4096 bytes",
