@@ -24,7 +24,7 @@ _ucx_gdr() {
             return 0
         fi
         words=$(sed 's/   .*//' <<<"$usage" | grep -oE -- '--[a-z-]+')
-        [[ $usage != *"[OPTION]"* ]] || words+=$'\n'$(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' <<<"$help")
+        [[ $usage != *"[OPTION]"* ]] || words+=$'\n'$(sed -n 's/^  \(--[a-z-]*\)[ =].*/\1/p' <<<"$help")
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word" | sort -u)
 }

@@ -20,6 +20,6 @@ else
         return
     fi
     found=(${(f)"$(sed 's/   .*//' <<<"$usage" | grep -oE -- '--[a-z-]+')"})
-    [[ $usage != *"[OPTION]"* ]] || found+=(${(f)"$(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' <<<"$help")"})
+    [[ $usage != *"[OPTION]"* ]] || found+=(${(f)"$(sed -n 's/^  \(--[a-z-]*\)[ =].*/\1/p' <<<"$help")"})
 fi
 compadd -a found

@@ -18,7 +18,7 @@ without_markup() { sed 's/\\f.//g; s/\\-/-/g; s/\\e/\\/g' "$1"; }
 commands() { sed -n 's/^[U ][sage: ]*ucx-gdr \([a-z][a-z]*\).*/\1/p' "$work/help" | sort -u; }
 expect "the help names every option and command that there is" "$(
     {
-        sed -n 's/^ *\(--[a-z][a-z-]*\)\( | [-=a-z]*\)*) .*/\1/p' "$tool" "$tools/setup"
+        sed -n 's/^ *\(--[a-z][a-z-]*\)\(=\*\)*\( | [-=a-z]*\)*) .*/\1/p' "$tool" "$tools/setup"
         [ "$GDR_DOCTOR" = no ] || "$tool" doctor --help | grep -oE -- '--[a-z]+'
     } | sort -u
     sed -n '/^case $command in/,$ s/^ *\([a-z][a-z]*\)) .*/\1/p
@@ -29,7 +29,7 @@ expect "so does the manual page" "" "$(for word in $(help_options; commands); do
 done)"
 without_markup "$tools/ucx-gdr.1" | sed -n 's/^\.B //p' >"$work/tags"
 expect "where each stands alone in front of what it does" "" \
-    "$(grep -vE '^(--[a-z-]+(=[a-z0-9]+)?|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
+    "$(grep -vE '^(--[a-z-]+(=[a-zA-Z0-9]+)?|ucx-gdr( [a-z]+)?( (--[a-z|-]+|\[[A-Z]+\]\.\.\.|\[[a-z|-]+\]|[A-Z]+|\|))*)$' "$work/tags")"
 
 # ---- variables
 

@@ -246,8 +246,7 @@ void Engine::finish(Operation& operation, ucs_status_t status)
     }
     unlink(operation);
     unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
-    operation.status.store(status, std::memory_order_release);
-    operation.status.notify_all();
+    operation.tell(status);
     for (Wait* wait : operation.waits) {
         complete_one(*wait);
     }
@@ -316,7 +315,8 @@ void Engine::wait_for(const Operation& operation)
         if (settings_.by_caller) {
             progress();
         } else {
-            operation.status.wait(UCS_INPROGRESS, std::memory_order_acquire);
+            operation.awaited.store(true);
+            operation.status.wait(UCS_INPROGRESS);
         }
     }
 }

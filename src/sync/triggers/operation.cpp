@@ -22,6 +22,7 @@ Operation* Operation::take(const Arguments& arguments)
     operation->phase.store(Phase::waiting, std::memory_order_relaxed);
     operation->cancelling.store(false, std::memory_order_relaxed);
     operation->status.store(UCS_INPROGRESS, std::memory_order_relaxed);
+    operation->awaited.store(false, std::memory_order_relaxed);
     operation->holds_.store(2, std::memory_order_relaxed);
     operation->start_command = {nullptr, Command::Kind::start, operation, nullptr, nullptr,
                                 nullptr};

@@ -92,7 +92,8 @@ struct Operation {
     std::atomic<Phase> phase{Phase::waiting};
     std::atomic<bool> cancelling{false};
     std::atomic<int> status{UCS_OK};
-    ucs_status_t ucp_status = UCS_OK; // written before the command below is pushed
+    mutable std::atomic<bool> awaited{false}; // a thread sleeps until the status is there
+    ucs_status_t ucp_status = UCS_OK;         // written before the command below is pushed
     Command start_command, cancel_command, finished_command;
 
     // The arguments, if it is of this kind.
@@ -102,6 +103,19 @@ struct Operation {
         return std::get_if<Kind>(&arguments);
     }
 
+    void tell(ucs_status_t value)
+    {
+        status.store(value);
+        wake();
+    }
+    // A notification that nobody waits for may be a system call all the same, where a thread
+    // sleeps on another word.
+    void wake()
+    {
+        if (awaited.load()) {
+            status.notify_all();
+        }
+    }
     bool complete() const { return status.load(std::memory_order_acquire) != UCS_INPROGRESS; }
 
     // The application's handle, the engine, waits and commands under way hold it.

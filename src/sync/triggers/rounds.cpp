@@ -122,8 +122,7 @@ void Engine::end_run(Operation& operation, ucs_status_t status)
     operation.under_way = false;
     ++operation.runs;
     operation.phase.store(Phase::waiting, std::memory_order_relaxed);
-    operation.status.store(status, std::memory_order_release);
-    operation.status.notify_all();
+    operation.tell(status);
     if (status != UCS_OK) {
         node.status = status;
     }
@@ -199,7 +198,7 @@ void Engine::retire(Operation& operation)
     unfinished_.fetch_sub(1, std::memory_order_release); // before anybody can see the status
     int never_ran = UCS_INPROGRESS;
     operation.status.compare_exchange_strong(never_ran, UCS_ERR_CANCELED);
-    operation.status.notify_all();
+    operation.wake();
     operation.node->let_go();
     operation.let_go();
 }

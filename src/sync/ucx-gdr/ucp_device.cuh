@@ -85,7 +85,7 @@ inline void ugdr_ucp_list_fill(ucp_device_mem_list_t* list, const ugdr_dev_t* de
 namespace ugdr_detail {
 
 template <ucs_device_level_t level>
-constexpr ugdr_level_t level_of()
+UGDR_DEVICE constexpr ugdr_level_t level_of()
 {
     static_assert(level != UCS_DEVICE_LEVEL_GRID, "libucx-gdr has no operations of a grid");
     return static_cast<ugdr_level_t>(level);
