@@ -126,7 +126,7 @@ void read_machine(const char* dump, Config& result)
         }
         Profile& profile = result.profiles[result.devices];
         result.names[result.devices++] = hca.name;
-        if (const std::string wrong = apply(profile, hca.profile); !wrong.empty()) {
+        if (const std::string wrong = softhca::apply(profile, hca.profile); !wrong.empty()) {
             complain("GDR_MACHINE", dump, ("another word than " + wrong).c_str());
         }
         profile.text = hca.profile;
