@@ -37,7 +37,8 @@ else
 fi
 if command -v nvcc >/dev/null; then
     for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir"/test/sync/*.cu; do
-        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" \
+        # shellcheck disable=SC2086 # arguments
+        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" ${UCX_CFLAGS:-} \
             -o "$work/nvcc/$(basename "$source" .cu).fatbin" "$source" || exit 99
     done
     kernels nvcc 'Kernels.*:Initiated.*:Mapped.*:Team.*:InitiatedByNames.*:*Prepared*'
