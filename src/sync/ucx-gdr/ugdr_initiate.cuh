@@ -188,11 +188,12 @@ UGDR_DEVICE bool leads()
     return true;
 }
 
-// What the leader has, for all.
+// What the leader has, for all, and what it has seen.
 template <ugdr_level_t level>
 UGDR_DEVICE unsigned long long shared(unsigned long long value)
 {
     if constexpr (level == UGDR_LEVEL_WARP) {
+        meet<level>(); // shfl.sync alone orders no memory
         unsigned low = static_cast<unsigned>(value), high = static_cast<unsigned>(value >> 32);
         const unsigned mask = warp_mask();
         asm volatile("shfl.sync.idx.b32 %0, %0, 0, 31, %2;\n\t"
