@@ -92,6 +92,7 @@ std::vector<std::string> Exchange::gather(unsigned others) const
         }
     }
     std::vector<std::string> texts;
+    texts.reserve(told.size());
     for (const std::string& name : told) {
         texts.push_back(contents(place_ / name));
     }

@@ -73,6 +73,7 @@ std::vector<RanksByValue> grouped(const std::vector<RankReport>& reports,
                   .push_back(report.rank);
     }
     std::vector<RanksByValue> result;
+    result.reserve(groups.size());
     for (auto& [host, values] : groups) {
         result.push_back(std::move(values));
     }

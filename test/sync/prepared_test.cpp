@@ -711,7 +711,8 @@ TEST_F(PreparedOnce, PeersThatAreGone)
     const auto [a2, waits_for_all] = pair(2);
     EXPECT_UCS(ugdr_transfer_start(waits_for_all));
     gone(4, a2);
-    const auto [a3, waits_for_some] = pair(3);
+    const auto [a3, b3] = pair(3);
+    const ugdr_transfer_h waits_for_some = b3; // a lambda does not capture b3 itself
     EXPECT_UCS(ugdr_transfer_start(a3));
     EXPECT_UCS(ugdr_transfer_start(waits_for_some));
     EXPECT_UCS(ugdr_transfer_ready(a3, 1));
