@@ -197,7 +197,7 @@ constexpr const char* kDeclarations = R"PTX(
     .param .align 8 .b8 sync_meet_param_0[176]
 ) { ret; }
 .visible .entry sync_names(
-    .param .align 8 .b8 sync_names_param_0[112]
+    .param .align 8 .b8 sync_names_param_0[104]
 ) { ret; }
 .visible .entry sync_wrong(
     .param .align 8 .b8 sync_wrong_param_0[104]

@@ -64,6 +64,7 @@ class InitiatedByNames : public Initiators {
             numbers[i] = i + 1;
         }
         ASSERT_CUDA(cuMemcpyHtoD(address_of(a_.out), numbers.data(), numbers.size() * 8));
+        static_assert(sizeof(Names) == 104); // as declared in kernel_functions.hpp
         Names with{};
         ASSERT_UCS(ugdr_device_handle(a_.device, &with.link.gdr));
         const unsigned mem = ugdr_mem_id(a_.mapped_out), in = ugdr_rmem_id(a_.far_in),
