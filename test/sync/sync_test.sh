@@ -7,7 +7,8 @@ set -u
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 programs=$top_builddir/test/sync
-export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$top_srcdir/test/sync/thread.supp"
+# The history tells which thread of an HCA it was, for the suppressions.
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}history_size=7:suppressions=$top_srcdir/test/sync/thread.supp"
 case ${GDR_SANITIZERS:-none} in # see Makefile.am
 *thread*) export UCX_MEM_MMAP_HOOK_MODE=none ;;
 esac

@@ -9,10 +9,28 @@
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
 #include <fcntl.h>
 
 namespace softhca {
+
+namespace {
+
+// For all processes.
+void describe(Arena& arena, unsigned device)
+{
+    const Profile& profile = profile_of(device);
+    std::snprintf(arena.profiles[device], sizeof arena.profiles[0], "%s", profile.text.c_str());
+    arena.port_lid[device] = profile.isolated ? kNoLid : port_lid(device);
+    arena.ports[device] = port_model(device);
+    for (unsigned i = 0; i < kGids; ++i) {
+        const ibv_gid gid = profile.isolated ? ibv_gid{} : port_gid(device, i);
+        std::memcpy(arena.gids[device][i], gid.raw, sizeof gid.raw);
+    }
+}
+
+} // namespace
 
 Context& open_context(unsigned device)
 {
@@ -29,15 +47,7 @@ Context& open_context(unsigned device)
         context->close();
         throw std::bad_alloc();
     }
-    const Profile& profile = profile_of(context->device);
-    std::snprintf(arena.profiles[context->device], sizeof arena.profiles[0], "%s",
-                  profile.text.c_str());
-    arena.port_lid[context->device] = profile.isolated ? kNoLid : port_lid(context->device);
-    arena.ports[context->device] = port_model(context->device);
-    for (unsigned i = 0; i < kGids; ++i) {
-        const ibv_gid gid = profile.isolated ? ibv_gid{} : port_gid(context->device, i);
-        std::memcpy(arena.gids[context->device][i], gid.raw, sizeof gid.raw);
-    }
+    std::call_once(self.described[device], describe, std::ref(arena), device);
     ibv_context& base = context->verbs.context;
     base.cmd_fd = context->command_fd;
     base.async_fd = context->async.read_fd;

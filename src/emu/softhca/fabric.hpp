@@ -6,6 +6,7 @@
 
 #include "emu/softhca/fabric_file.hpp"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -135,6 +136,9 @@ class Process {
 
     // Writes one record to a pipe of any process. A full pipe or one just closed drops it.
     void write_pipe(Token owner, PipeRef pipe, const void* record, std::size_t size);
+
+    // What is told of each device, once: queues in use look at it.
+    std::array<std::once_flag, kMaxDevices> described;
 
     Registrations registrations;
     std::atomic<std::uint64_t> queue_pairs_created{0}, queue_pairs_destroyed{0};
