@@ -9,19 +9,9 @@
 #include "verbs/fork.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 namespace gdr::direct {
-namespace {
-
-topology::Place place_of(const std::string& pci_bus_id)
-{
-    return topology::place_of(std::filesystem::path("/sys/bus/pci/devices") / pci_bus_id);
-}
-
-} // namespace
-
 Hcas::Hcas(CUdevice gpu)
 {
     const std::vector<std::string> names = verbs::device_names(&obstacle_);
@@ -53,14 +43,16 @@ std::vector<unsigned> Hcas::nearest(CUdevice gpu) const
     if (gpu < 0) {
         return found;
     }
-    const topology::Place place = place_of(cuda::device(*cuda::open_driver(), gpu).pci_bus_id);
-    const auto remoteness = [&](unsigned i) {
-        const std::string id = all_[i]->device().sysfs().pci_bus_id();
-        return topology::remoteness(id.empty() ? topology::Place() : place_of(id), place);
-    };
+    const topology::Place place =
+        topology::place_of_pci(cuda::device(*cuda::open_driver(), gpu).pci_bus_id);
+    std::vector<std::pair<topology::Distance, int>> remoteness;
+    std::ranges::transform(all_, std::back_inserter(remoteness), [&](const auto& hca) {
+        return topology::remoteness(topology::place_of_pci(hca->device().sysfs().pci_bus_id()),
+                                    place);
+    });
     if (!found.empty()) {
-        const auto least = remoteness(*std::ranges::min_element(found, {}, remoteness));
-        std::erase_if(found, [&](unsigned i) { return remoteness(i) != least; });
+        const auto least = *std::ranges::min_element(remoteness);
+        std::erase_if(found, [&](unsigned i) { return remoteness[i] != least; });
     }
     return found;
 }

@@ -57,6 +57,12 @@ Place place_of(const std::filesystem::path& device)
     return place;
 }
 
+Place place_of_pci(const std::string& bus_id)
+{
+    return bus_id.empty() ? Place()
+                          : place_of(std::filesystem::path("/sys/bus/pci/devices") / bus_id);
+}
+
 Distance distance(const Place& one, const Place& other)
 {
     if (!one.exists() || !other.exists()) {

@@ -26,6 +26,9 @@ Place parse_place(const std::filesystem::path& directory);
 // Of a device of this machine, by a path in sysfs that leads to it.
 Place place_of(const std::filesystem::path& device);
 
+// By a bus id such as "0000:3b:00.0". Empty: nowhere.
+Place place_of_pci(const std::string& bus_id);
+
 enum class Distance { same_switch, same_host_bridge, same_numa_node, far, unknown };
 Distance distance(const Place& one, const Place& other);
 const char* name_of(Distance distance);

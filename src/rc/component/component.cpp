@@ -10,6 +10,7 @@
 #include "host/registration_cache.hpp"
 #include "log/log.hpp"
 #include "rc/component/fork_safety.hpp"
+#include "rc/component/gpu_map.hpp"
 #include "rc/component/hca_search.hpp"
 #include "rc/component/open_iface.hpp"
 #include "rc/component/trial.hpp"
@@ -31,7 +32,6 @@ namespace gdr::rc {
 namespace {
 
 constexpr size_t kLongestName = UCT_MD_NAME_MAX - 1;
-constexpr double kGigabits = 8e-9; // of a byte
 
 std::vector<std::string> query_md_resources()
 {
@@ -143,14 +143,11 @@ std::vector<abi::Device> query_devices(abi::MemoryDomain& md)
     std::vector<abi::Device> devices;
     std::string unusable;
     std::vector<topology::Port> usable;
-    const topology::Place place = topology::place_of(device.sysfs().device());
     for (const verbs::Port& port : device.ports()) {
         const std::string name = port_name(device, port), why_not = obstacle(domain, port);
         if (why_not.empty()) {
             devices.push_back({name, UCT_DEVICE_TYPE_NET, sys_device});
-            const double rate = device.sysfs().rate(port.number);
-            usable.push_back(
-                {name, place, rate > 0 ? rate : port.bandwidth * kGigabits, port.ethernet});
+            usable.push_back(port_of_map(name, device, port));
         } else {
             unusable += (unusable.empty() ? "" : "; ") + name + " " + why_not;
         }

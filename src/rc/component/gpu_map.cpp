@@ -9,12 +9,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <iterator>
 #include <string>
 
 namespace gdr::rc {
 namespace {
+
+constexpr double kGigabits = 8e-9; // of a byte
 
 // Whether UCX_NET_DEVICES has the port.
 bool is_chosen(const std::string& port)
@@ -23,24 +24,36 @@ bool is_chosen(const std::string& port)
     return chosen == "all" || ("," + chosen + ",").find("," + port + ",") != std::string::npos;
 }
 
-topology::Place place_of_gpu(const std::string& pci_bus_id)
+// Looking for places and GPUs takes time that nobody else shall pay.
+bool is_wanted()
 {
-    return topology::place_of(std::filesystem::path("/sys/bus/pci/devices") / pci_bus_id);
+    return log::enabled(log::Level::info);
 }
 
 } // namespace
 
+topology::Port port_of_map(const std::string& name, const verbs::Device& device,
+                           const verbs::Port& port)
+{
+    if (!is_wanted()) {
+        return {name, {}, 0, port.ethernet};
+    }
+    const double rate = device.sysfs().rate(port.number);
+    return {name, topology::place_of(device.sysfs().device()),
+            rate > 0 ? rate : port.bandwidth * kGigabits, port.ethernet};
+}
+
 void log_gpu_map(const std::vector<topology::Port>& ports)
 {
     static std::atomic<bool> logged = false;
-    // Looking for GPUs takes time that nobody else shall pay.
-    if (!log::enabled(log::Level::info) || logged.exchange(true)) {
+    if (!is_wanted() || logged.exchange(true)) {
         return;
     }
     std::vector<topology::Port> chosen = ports;
     std::erase_if(chosen, [](const topology::Port& port) { return !is_chosen(port.name); });
     std::vector<topology::Place> gpus;
-    std::ranges::transform(cuda::gpus_of_system(), std::back_inserter(gpus), place_of_gpu);
+    std::ranges::transform(cuda::gpus_of_system(), std::back_inserter(gpus),
+                           topology::place_of_pci);
     std::erase_if(gpus, [](const topology::Place& gpu) { return !gpu.exists(); }); // emulated ones
     const auto map = topology::assign(gpus, chosen);
     for (size_t gpu = 0; gpu < map.size() && !chosen.empty(); ++gpu) {
