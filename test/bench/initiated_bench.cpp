@@ -360,8 +360,8 @@ Options parse(int argc, char** argv)
 int main(int argc, char** argv)
 {
     const Options options = parse(argc, argv);
-    setenv("CUDA_MODULE_LOADING", "EAGER",
-           1); // else a kernel that waits may keep another from loading
+    // Else a kernel that waits may keep another from being loaded.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     const auto stands_for = emulated<decltype(&softcuda_kernel)>("softcuda_kernel");
     if (options.gpus > 1 && stands_for == nullptr) {
         near_in_processes(options);

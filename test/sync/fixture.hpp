@@ -124,6 +124,47 @@ inline ugdr_context_h create_on(ucp_worker_h worker)
     return create(params);
 }
 
+// over_ucp: with UCP in place of HCAs; then ucp gets what has its context.
+inline ugdr_context_h create_side(std::optional<Worker>& ucp, bool over_ucp)
+{
+    ugdr_context_params_t params{};
+    if (over_ucp) {
+        ucp.emplace();
+        params.field_mask = UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT | UGDR_CONTEXT_PARAM_FIELD_FLAGS;
+        params.ucp_context = ucp->context;
+        params.flags = UGDR_CONTEXT_FLAG_NO_DIRECT;
+    }
+    return create(params);
+}
+
+inline ugdr_peer_h create_peer(ugdr_context_h context, unsigned channels)
+{
+    ugdr_peer_params_t params{};
+    params.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
+    params.channels = channels;
+    ugdr_peer_h peer = nullptr;
+    EXPECT_UCS(ugdr_peer_create(context, &params, &peer));
+    return peer;
+}
+
+inline void connect_peer(ugdr_peer_h near, ugdr_peer_h far)
+{
+    const void* blob = nullptr;
+    size_t length = 0;
+    EXPECT_UCS(ugdr_peer_export(far, &blob, &length));
+    EXPECT_UCS(ugdr_peer_connect(near, blob, length));
+}
+
+inline ugdr_rmem_h import_memory(ugdr_peer_h peer, ugdr_mem_h far)
+{
+    const void* blob = nullptr;
+    size_t length = 0;
+    ugdr_rmem_h imported = nullptr;
+    EXPECT_UCS(ugdr_mem_export(far, &blob, &length));
+    EXPECT_UCS(ugdr_rmem_import(peer, blob, length, &imported));
+    return imported;
+}
+
 inline ugdr_context_counters_t counters(ugdr_context_h context)
 {
     ugdr_context_attr_t attr{};

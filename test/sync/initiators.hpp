@@ -34,7 +34,8 @@ UGDR_DEVICE unsigned slot_of(const Exchange& with, unsigned block, unsigned roun
     return (block * kSlots + round % kSlots) * with.length;
 }
 
-UGDR_DEVICE void send_rounds(const Block& block, const Exchange& with)
+// parts: every other round puts, and signals by a value.
+UGDR_DEVICE void send_in_rounds(const Block& block, const Exchange& with, bool parts)
 {
     const unsigned channel = with.first + block.number;
     int status = 0;
@@ -47,14 +48,31 @@ UGDR_DEVICE void send_rounds(const Block& block, const Exchange& with)
         for (unsigned i = block.thread; i < with.length; i += block.threads) {
             with.out[slot + i] = number_of_round(round, i);
         }
-        ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull,
-                                              with.rmem, slot * 8ull, with.length * 8ull,
-                                              with.rsignals, 16ull * channel, round);
+        if (!parts || round % 2 == 0) {
+            ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull,
+                                                  with.rmem, slot * 8ull, with.length * 8ull,
+                                                  with.rsignals, 16ull * channel, round);
+        } else {
+            ugdr_dev_put<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull, with.rmem,
+                                           slot * 8ull, with.length * 8ull);
+            ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(with.device, channel, round, 8, with.rsignals,
+                                                 16ull * channel);
+        }
     }
     const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
     if (block.thread == 0) {
         with.statuses[channel] = status != 0 ? status : last;
     }
+}
+
+UGDR_DEVICE void send_rounds(const Block& block, const Exchange& with)
+{
+    send_in_rounds(block, with, false);
+}
+
+UGDR_DEVICE void send_parts(const Block& block, const Exchange& with)
+{
+    send_in_rounds(block, with, true);
 }
 
 // A positive status: a number was wrong.
@@ -80,37 +98,6 @@ UGDR_DEVICE void receive_rounds(const Block& block, const Exchange& with)
     }
     const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
     if (block.thread == 0 && (status != 0 || last != 0)) {
-        with.statuses[channel] = status != 0 ? status : last;
-    }
-}
-
-// As send_rounds(), but every other round puts, and signals by a value.
-UGDR_DEVICE void send_parts(const Block& block, const Exchange& with)
-{
-    const unsigned channel = with.first + block.number;
-    int status = 0;
-    for (unsigned round = 1; round <= with.rounds && status == 0; ++round) {
-        const unsigned slot = slot_of(with, channel, round);
-        if (round > kSlots) {
-            status = ugdr_dev_signal_wait<UGDR_LEVEL_BLOCK>(
-                with.device, with.signals + 2 * channel + 1, round - kSlots);
-        }
-        for (unsigned i = block.thread; i < with.length; i += block.threads) {
-            with.out[slot + i] = number_of_round(round, i);
-        }
-        if (round % 2 == 0) {
-            ugdr_dev_put_signal<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull,
-                                                  with.rmem, slot * 8ull, with.length * 8ull,
-                                                  with.rsignals, 16ull * channel, round);
-        } else {
-            ugdr_dev_put<UGDR_LEVEL_BLOCK>(with.device, channel, with.mem, slot * 8ull, with.rmem,
-                                           slot * 8ull, with.length * 8ull);
-            ugdr_dev_put_value<UGDR_LEVEL_BLOCK>(with.device, channel, round, 8, with.rsignals,
-                                                 16ull * channel);
-        }
-    }
-    const int last = ugdr_dev_quiet<UGDR_LEVEL_BLOCK>(with.device, channel);
-    if (block.thread == 0) {
         with.statuses[channel] = status != 0 ? status : last;
     }
 }

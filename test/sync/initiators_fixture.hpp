@@ -79,33 +79,20 @@ class Initiators : public Cuda {
             prepare(*side, host, threads, ucp);
         }
         for (auto [near, far] : {std::pair(&a_, &b_), std::pair(&b_, &a_)}) {
-            const void* blob = nullptr;
-            size_t length = 0;
-            ASSERT_UCS(ugdr_peer_export(far->peer, &blob, &length));
-            ASSERT_UCS(ugdr_peer_connect(near->peer, blob, length));
+            connect_peer(near->peer, far->peer);
         }
         for (auto [near, far] : {std::pair(&a_, &b_), std::pair(&b_, &a_)}) {
-            near->far_in = import(*near, far->mapped_in);
-            near->far_signals = import(*near, far->mapped_signals);
+            near->far_in = import_memory(near->peer, far->mapped_in);
+            near->far_signals = import_memory(near->peer, far->mapped_signals);
         }
     }
 
     // A side that is not connected.
     void prepare(Initiator& side, bool host, unsigned threads, bool ucp)
     {
-        ugdr_context_params_t params{};
-        if (ucp) {
-            side.ucp.emplace();
-            params.field_mask =
-                UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT | UGDR_CONTEXT_PARAM_FIELD_FLAGS;
-            params.ucp_context = side.ucp->context;
-            params.flags = UGDR_CONTEXT_FLAG_NO_DIRECT;
-        }
-        side.context = create(params);
-        ugdr_peer_params_t of_peer{};
-        of_peer.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
-        of_peer.channels = kChannels;
-        ASSERT_UCS(ugdr_peer_create(side.context, &of_peer, &side.peer));
+        side.context = create_side(side.ucp, ucp);
+        side.peer = create_peer(side.context, kChannels);
+        ASSERT_NE(side.peer, nullptr);
         side.out = memory(host, kWords);
         side.in = memory(host, kWords);
         side.signals = memory(host, 2 * kChannels);
@@ -166,16 +153,6 @@ class Initiators : public Cuda {
         EXPECT_UCS(ugdr_mem_map(side.context, memory, words * sizeof(*memory), &made));
         return made;
     }
-    static ugdr_rmem_h import(const Initiator& side, ugdr_mem_h far)
-    {
-        const void* blob = nullptr;
-        size_t length = 0;
-        ugdr_rmem_h made = nullptr;
-        EXPECT_UCS(ugdr_mem_export(far, &blob, &length));
-        EXPECT_UCS(ugdr_rmem_import(side.peer, blob, length, &made));
-        return made;
-    }
-
     // Kernels of both sides, with a block for each channel on a GPU.
     void exchange(unsigned rounds, unsigned channels = kChannels,
                   const char* sender = "sync_send_rounds")

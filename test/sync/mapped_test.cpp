@@ -59,9 +59,9 @@ class OnHost : public Initiators {
     {
         ASSERT_UCS(ugdr_rmem_release(side.far_signals));
         for (unsigned i = 0; i < UGDR_DEV_MEMORIES; ++i) {
-            import(side, far.mapped_signals);
+            import_memory(side.peer, far.mapped_signals);
         }
-        side.far_signals = import(side, far.mapped_signals);
+        side.far_signals = import_memory(side.peer, far.mapped_signals);
     }
 };
 
@@ -247,7 +247,7 @@ TEST_F(Mapped, ReleasedAndImportedAgain)
     connect(false);
     const uint32_t before = ugdr_rmem_id(a_.far_in);
     ASSERT_UCS(ugdr_rmem_release(a_.far_in));
-    a_.far_in = import(a_, b_.mapped_in);
+    a_.far_in = import_memory(a_.peer, b_.mapped_in);
     EXPECT_NE(ugdr_rmem_id(a_.far_in), before);
     exchange(100, 1);
     EXPECT_EQ(posted(a_), 0u);

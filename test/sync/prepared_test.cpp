@@ -32,25 +32,12 @@ class PreparedBase : public Cuda {
     {
         for (unsigned i = 0; i < 2 * pairs; ++i) {
             PreparedSide& side = sides_.emplace_back();
-            ugdr_context_params_t params{};
-            if (ucp) {
-                side.ucp.emplace();
-                params.field_mask =
-                    UGDR_CONTEXT_PARAM_FIELD_UCP_CONTEXT | UGDR_CONTEXT_PARAM_FIELD_FLAGS;
-                params.ucp_context = side.ucp->context;
-                params.flags = UGDR_CONTEXT_FLAG_NO_DIRECT;
-            }
-            side.context = create(params);
-            ugdr_peer_params_t of_peer{};
-            of_peer.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
-            of_peer.channels = 1;
-            ASSERT_UCS(ugdr_peer_create(side.context, &of_peer, &side.peer));
+            side.context = create_side(side.ucp, ucp);
+            side.peer = create_peer(side.context, 1);
+            ASSERT_NE(side.peer, nullptr);
         }
         for (size_t i = 0; i < sides_.size(); ++i) {
-            const void* blob = nullptr;
-            size_t length = 0;
-            ASSERT_UCS(ugdr_peer_export(sides_[i ^ 1].peer, &blob, &length));
-            ASSERT_UCS(ugdr_peer_connect(sides_[i].peer, blob, length));
+            connect_peer(sides_[i].peer, sides_[i ^ 1].peer);
         }
     }
 

@@ -29,7 +29,7 @@ class Team : public Cuda {
         }
         for (unsigned a = 0; a < size; ++a) {
             for (unsigned b = 0; b < size; ++b) {
-                connect(members[a], b, members[b], a);
+                connect_peer(members[a].peers[b], members[b].peers[a]);
             }
         }
         std::vector<CUstream> streams;
@@ -91,30 +91,13 @@ class Team : public Cuda {
             ugdr_mem_map(member.context, member.words, UGDR_TEAM_WORDS * 8, &member.mapped_words));
         ASSERT_UCS(ugdr_device_open(member.context, nullptr, &member.device));
     }
-    static void connect(const Member& near, unsigned far_rank, const Member& far,
-                        unsigned near_rank)
-    {
-        const void* blob = nullptr;
-        size_t length = 0;
-        ASSERT_UCS(ugdr_peer_export(far.peers[near_rank], &blob, &length));
-        ASSERT_UCS(ugdr_peer_connect(near.peers[far_rank], blob, length));
-    }
-    static ugdr_rmem_h import(ugdr_peer_h peer, ugdr_mem_h far)
-    {
-        const void* blob = nullptr;
-        size_t length = 0;
-        ugdr_rmem_h made = nullptr;
-        EXPECT_UCS(ugdr_mem_export(far, &blob, &length));
-        EXPECT_UCS(ugdr_rmem_import(peer, blob, length, &made));
-        return made;
-    }
     static void import_all(Member& member, unsigned rank, const std::vector<Member>& members)
     {
         for (unsigned other = 0; other < members.size(); ++other) {
             const Member& far = members[other];
-            member.far_in.push_back(import(member.peers[other], far.mapped_in));
+            member.far_in.push_back(import_memory(member.peers[other], far.mapped_in));
             member.far_words.push_back(
-                other == rank ? nullptr : import(member.peers[other], far.mapped_words));
+                other == rank ? nullptr : import_memory(member.peers[other], far.mapped_words));
         }
     }
 
