@@ -3,7 +3,7 @@
 // Reading a command line.
 #include "doctor/command.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 #include <cctype>

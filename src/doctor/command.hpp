@@ -4,8 +4,8 @@
 // variables that are set in it, and the program.
 #pragma once
 
-#include "doctor/elf.hpp"
-#include "doctor/root.hpp"
+#include "doctor/reader/elf.hpp"
+#include "doctor/reader/root.hpp"
 
 #include <map>
 #include <optional>

@@ -3,7 +3,7 @@
 // Checks of containers.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 

@@ -5,7 +5,7 @@
 // the environment there is what the checks ask for alone.
 #pragma once
 
-#include "doctor/root.hpp"
+#include "doctor/reader/root.hpp"
 
 namespace gdr::doctor {
 

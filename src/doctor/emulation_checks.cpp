@@ -3,7 +3,7 @@
 // Checks for emulated devices, which move no bytes between machines.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 namespace {

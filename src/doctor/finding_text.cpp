@@ -3,7 +3,7 @@
 // Writing findings.
 #include "doctor/finding_text.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 #include <functional>

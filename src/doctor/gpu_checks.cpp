@@ -3,7 +3,7 @@
 // Checks of GPUs and their driver.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 // Checks of HCAs. A fault of one is no fault of the machine while gdr can use another.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 namespace {

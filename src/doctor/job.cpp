@@ -3,7 +3,7 @@
 // Comparing ranks.
 #include "doctor/job.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 #include <map>

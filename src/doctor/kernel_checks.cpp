@@ -3,7 +3,7 @@
 // Checks of the kernel.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include "config.h"
 

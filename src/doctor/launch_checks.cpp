@@ -3,7 +3,7 @@
 // Checks of what starts the command, and whether gdr comes with it.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 

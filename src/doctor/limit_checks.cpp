@@ -3,7 +3,7 @@
 // Checks of limits.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 namespace {

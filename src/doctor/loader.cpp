@@ -3,7 +3,7 @@
 // Looking for libraries.
 #include "doctor/loader.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <fnmatch.h>
 

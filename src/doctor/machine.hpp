@@ -3,10 +3,10 @@
 // What the checks look at, found once.
 #pragma once
 
-#include "doctor/gpus.hpp"
-#include "doctor/hcas.hpp"
 #include "doctor/loader.hpp"
 #include "doctor/mpi.hpp"
+#include "doctor/reader/gpus.hpp"
+#include "doctor/reader/hcas.hpp"
 #include "doctor/settings.hpp"
 #include "doctor/ucx.hpp"
 

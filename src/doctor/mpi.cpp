@@ -3,7 +3,7 @@
 // Finding the MPI.
 #include "doctor/mpi.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 

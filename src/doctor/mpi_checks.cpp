@@ -3,7 +3,7 @@
 // Checks of the MPI and its settings.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 namespace {

@@ -3,7 +3,7 @@
 // Checks of the networks behind the ports.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <cstdlib>
 #include <functional>

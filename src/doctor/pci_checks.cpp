@@ -3,7 +3,7 @@
 // Checks of the way between GPU and HCA.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 #include "doctor/topology.hpp"
 
 #include <cstdlib>

@@ -6,7 +6,7 @@
 // the GPU of its number among those that CUDA_VISIBLE_DEVICES leaves, and a process that is no rank
 // all of them.
 #include "doctor/dump.hpp"
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 #include "doctor/topology.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Checks of memory hooks, fork, processors.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <cstdio>
 

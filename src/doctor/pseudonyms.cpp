@@ -3,7 +3,7 @@
 // Replacing names.
 #include "doctor/pseudonyms.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -3,7 +3,7 @@
 // Names of hosts, users and addresses, replaced by others: the same by the same.
 #pragma once
 
-#include "doctor/facts.hpp"
+#include "doctor/reader/facts.hpp"
 
 #include <functional>
 #include <map>

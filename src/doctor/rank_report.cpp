@@ -4,7 +4,7 @@
 #include "doctor/rank_report.hpp"
 
 #include "doctor/finding_json.hpp"
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 #include "doctor/topology.hpp"
 
 #include "config.h"

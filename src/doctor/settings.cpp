@@ -3,7 +3,7 @@
 // Reading UCX's settings.
 #include "doctor/settings.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 

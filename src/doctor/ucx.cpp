@@ -3,7 +3,7 @@
 // Finding UCX.
 #include "doctor/ucx.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 namespace gdr::doctor {
 namespace {

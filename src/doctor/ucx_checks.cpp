@@ -3,7 +3,7 @@
 // Checks of UCX and its settings.
 #include "doctor/checks.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 

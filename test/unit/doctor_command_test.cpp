@@ -3,7 +3,7 @@
 // src/doctor: the command that is to be run, and reading below a root.
 #include "doctor_fixture.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <sys/xattr.h>
 

@@ -4,8 +4,8 @@
 #include "doctor_fixture.hpp"
 
 #include "doctor/json.hpp"
+#include "doctor/reader/text.hpp"
 #include "doctor/report.hpp"
-#include "doctor/text.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 // The machine's GPUs.
 #include "emu/softcuda/machine.hpp"
 
-#include "doctor/gpus.hpp"
+#include "doctor/reader/gpus.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -3,7 +3,7 @@
 // What a dump tells of an HCA, as a profile.
 #include "emu/softhca/machine.hpp"
 
-#include "doctor/hcas.hpp"
+#include "doctor/reader/hcas.hpp"
 
 #include <algorithm>
 #include <cctype>

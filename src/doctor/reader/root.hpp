@@ -4,8 +4,8 @@
 // reads nothing else, so that it can be tried on the files of any machine.
 #pragma once
 
-#include "doctor/elf.hpp"
-#include "doctor/facts.hpp"
+#include "doctor/reader/elf.hpp"
+#include "doctor/reader/facts.hpp"
 
 #include <filesystem>
 #include <map>

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Finding HCAs.
-#include "doctor/hcas.hpp"
+#include "doctor/reader/hcas.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 #include "verbs/sysfs.hpp"
 
 #include <algorithm>

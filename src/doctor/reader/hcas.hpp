@@ -3,8 +3,8 @@
 // The HCAs of a machine, in sysfs: no device is opened.
 #pragma once
 
-#include "doctor/pci.hpp"
-#include "doctor/providers.hpp"
+#include "doctor/reader/pci.hpp"
+#include "doctor/reader/providers.hpp"
 
 #include <string>
 #include <vector>

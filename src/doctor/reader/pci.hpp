@@ -3,7 +3,7 @@
 // PCI devices in sysfs.
 #pragma once
 
-#include "doctor/root.hpp"
+#include "doctor/reader/root.hpp"
 #include "topology/place.hpp"
 
 #include <string>

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The facts of this process.
-#include "doctor/facts.hpp"
+#include "doctor/reader/facts.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <cstdlib>
 #include <filesystem>

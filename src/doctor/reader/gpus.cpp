@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Finding GPUs.
-#include "doctor/gpus.hpp"
+#include "doctor/reader/gpus.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <cstdlib>
 #include <sstream>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Reading below a root.
-#include "doctor/root.hpp"
+#include "doctor/reader/root.hpp"
 
 #include <algorithm>
 #include <cerrno>

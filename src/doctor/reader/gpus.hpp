@@ -3,7 +3,7 @@
 // The NVIDIA GPUs of a machine and their driver, as the kernel shows them.
 #pragma once
 
-#include "doctor/pci.hpp"
+#include "doctor/reader/pci.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // The table of providers.
-#include "doctor/providers.hpp"
+#include "doctor/reader/providers.hpp"
 
 namespace gdr::doctor {
 namespace {

@@ -1,7 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // Reading PCI devices.
-#include "doctor/pci.hpp"
+#include "doctor/reader/pci.hpp"
 
 #include <cstdlib>
 

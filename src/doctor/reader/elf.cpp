@@ -2,9 +2,9 @@
 //
 // Reading the parts of an ELF file that Elf is made of. Files are large, and some are broken: each
 // part is read where the file says it is, if it is there.
-#include "doctor/elf.hpp"
+#include "doctor/reader/elf.hpp"
 
-#include "doctor/text.hpp"
+#include "doctor/reader/text.hpp"
 
 #include <algorithm>
 #include <cstring>
