@@ -131,6 +131,8 @@ class Reader {
             }
             if (option == "--no-plugin") {
                 command_.by_ucx_gdr = false;
+            } else if (option == "--no-emulation") {
+                command_.environment["GDR_EMULATION"] = "no";
             } else if (option.starts_with("--emulate-")) {
                 command_.emulation += (command_.emulation.empty() ? "" : " ") + option;
             }

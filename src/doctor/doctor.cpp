@@ -66,20 +66,23 @@ void print(const std::string& text)
     std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-// The UCX's own word; empty if it says nothing.
-std::string version_of(const Path& libucp, const std::string& program)
+// Asks UCX, if it is on this machine.
+void learn_ucx_version(Root* root, const Path& libucp, const Options& options)
 {
-    if (libucp.empty() || program.empty()) {
-        return {};
+    if (libucp.empty() || options.ucx_version.empty() || !options.replay.empty()) {
+        return;
     }
-    const std::string command = "'" + program + "' '" + libucp.native() + "' 2>/dev/null";
+    const std::string command =
+        "'" + options.ucx_version + "' '" + libucp.native() + "' 2>/dev/null";
     FILE* answer = popen(command.c_str(), "r");
-    std::array<char, 64> version{};
-    const bool is_told = answer != nullptr && std::fscanf(answer, "UCX %63s", version.data()) == 1;
-    if (answer != nullptr) {
-        pclose(answer);
+    if (answer == nullptr) {
+        return;
     }
-    return is_told ? version.data() : "";
+    std::array<char, 64> version{};
+    if (std::fscanf(answer, "UCX %63s", version.data()) == 1) {
+        root->learn_ucx_version(version.data());
+    }
+    pclose(answer);
 }
 
 // Copies the standard input, without the names that a dump leaves out.
@@ -98,11 +101,11 @@ int examine_job(const Options& options)
         throw std::runtime_error("--job: no launcher has set the number of this rank and of all: "
                                  "mpirun -n N ucx-gdr doctor --job");
     }
-    const Root root("", facts_of_this_process(options.command));
+    Root root("", facts_of_this_process(options.command));
     const Machine machine(root);
+    learn_ucx_version(&root, machine.ucx.libucp, options);
     const Examination examination(machine);
-    RankReport own =
-        report_of(*options.rank, examination, version_of(machine.ucx.libucp, options.ucx_version));
+    RankReport own = report_of(*options.rank, examination);
     const Exchange exchange(
         options.job_directory, options.job,
         std::chrono::milliseconds(static_cast<long>(1000 * options.job_patience)));
@@ -122,9 +125,10 @@ int examine_job(const Options& options)
 
 int examine(const Options& options)
 {
-    const Root root = options.replay.empty() ? Root("", facts_of_this_process(options.command))
-                                             : read_dump(options.replay);
+    Root root = options.replay.empty() ? Root("", facts_of_this_process(options.command))
+                                       : read_dump(options.replay);
     const Machine machine(root);
+    learn_ucx_version(&root, machine.ucx.libucp, options);
     const Examination examination(machine);
     print(options.as_json ? to_json(examination, now()) : report(examination, options.style));
     if (!options.dump.empty()) {

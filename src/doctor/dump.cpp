@@ -166,6 +166,7 @@ class Dump {
                 {"directory", names_.replaced(facts.directory)},
                 {"host", names_.replaced(facts.host)},
                 {"kernel", facts.kernel},
+                {"ucx_version", facts.ucx_version},
                 {"user", facts.user},
                 {"groups", facts.groups},
                 {"locks_without_limit", facts.locks_without_limit},
@@ -204,6 +205,7 @@ Root read_dump(const Path& directory)
     dump.at("directory").get_to(facts.directory);
     dump.at("host").get_to(facts.host);
     dump.at("kernel").get_to(facts.kernel);
+    facts.ucx_version = dump.value("ucx_version", ""); // since 0.2
     dump.at("user").get_to(facts.user);
     dump.at("groups").get_to(facts.groups);
     dump.at("locks_without_limit").get_to(facts.locks_without_limit);

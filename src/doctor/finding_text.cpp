@@ -11,14 +11,7 @@
 namespace gdr::doctor {
 namespace {
 
-constexpr size_t kWordWidth = 7;
 constexpr size_t kIdWidth = 20;
-
-std::string padded(std::string text, size_t width)
-{
-    text.resize(std::max(width, text.size()), ' ');
-    return text + " ";
-}
 
 std::string word_of(const Finding& finding)
 {
@@ -75,6 +68,12 @@ int urgency(const Finding& finding)
 }
 
 } // namespace
+
+std::string padded(std::string text, size_t width)
+{
+    text.resize(std::max(width, text.size()), ' ');
+    return text + " ";
+}
 
 std::string verdict_with_counts(const std::vector<Finding>& findings)
 {

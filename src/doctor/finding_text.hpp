@@ -15,6 +15,11 @@ struct Style {
     bool colour = false;
 };
 
+// Lines begin with a word of this many characters, and a blank.
+constexpr size_t kWordWidth = 7;
+// The text, and blanks to the width and one more.
+std::string padded(std::string text, size_t width);
+
 // "no GPUDirect RDMA (2 errors, 1 warning)"
 std::string verdict_with_counts(const std::vector<Finding>& findings);
 // "1 error", "2 errors"

@@ -51,7 +51,8 @@ std::string to_json(const Examination& examination, const std::string& time)
                    {"findings", json::array()},
                    {"exit", examination.exit_status()}};
     if (!machine.ucx.libucp.empty()) {
-        result["ucx"].push_back({{"path", machine.ucx.libucp.native()}});
+        result["ucx"].push_back(
+            {{"path", machine.ucx.libucp.native()}, {"version", machine.root.facts().ucx_version}});
     }
     if (machine.mpi.kind != MpiKind::none) {
         result["mpi"].push_back({{"name", name_of(machine.mpi.kind)},

@@ -4,6 +4,7 @@
 #include "doctor/rank_report.hpp"
 
 #include "doctor/finding_json.hpp"
+#include "doctor/overview.hpp"
 #include "doctor/reader/text.hpp"
 #include "doctor/topology.hpp"
 
@@ -57,17 +58,14 @@ std::string number(uint64_t count)
     return std::to_string(count);
 }
 
-void add_versions(const Machine& machine, const std::string& ucx_version,
-                  std::vector<Trait>* traits)
+void add_versions(const Machine& machine, std::vector<Trait>* traits)
 {
     constexpr const char* kCheck = "launch.mixed";
     traits->push_back({kCheck, "ucx-gdr", PACKAGE_VERSION});
     traits->push_back({kCheck, "the kernel", machine.root.facts().kernel});
     traits->push_back({kCheck, "the GPU driver",
                        machine.driver.version + (machine.driver.is_open ? ", open modules" : "")});
-    traits->push_back(
-        {kCheck, "UCX",
-         ucx_version + (ucx_version.empty() ? "" : ", ") + machine.ucx.libucp.native()});
+    traits->push_back({kCheck, "UCX", ucx_of(machine)});
     traits->push_back({kCheck, "MPI",
                        machine.mpi.kind == MpiKind::none
                            ? ""
@@ -126,11 +124,11 @@ Consequence RankReport::worst() const
     return doctor::worst(findings);
 }
 
-RankReport report_of(unsigned rank, const Examination& examination, const std::string& ucx_version)
+RankReport report_of(unsigned rank, const Examination& examination)
 {
     const Machine& machine = examination.machine;
     RankReport report{rank, machine.root.facts().host, map_of(machine), {}, examination.findings};
-    add_versions(machine, ucx_version, &report.traits);
+    add_versions(machine, &report.traits);
     add_devices(machine, &report.traits);
     add_process(machine, &report.traits);
     return report;

@@ -26,8 +26,7 @@ struct RankReport {
     Consequence worst() const;
 };
 
-// ucx_version: of the UCX that the machine has; empty: unknown.
-RankReport report_of(unsigned rank, const Examination& examination, const std::string& ucx_version);
+RankReport report_of(unsigned rank, const Examination& examination);
 
 // For the way to the first rank; the reader throws if the text is none.
 std::string to_text(const RankReport& report);

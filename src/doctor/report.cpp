@@ -3,7 +3,7 @@
 // Writing the report.
 #include "doctor/report.hpp"
 
-#include "doctor/topology.hpp"
+#include "doctor/overview.hpp"
 
 #include "config.h"
 
@@ -12,12 +12,9 @@ namespace gdr::doctor {
 std::string report(const Examination& examination, const Style& style)
 {
     const Machine& machine = examination.machine;
-    std::string text = "ucx-gdr doctor " PACKAGE_VERSION ", host " + machine.root.facts().host +
-                       ": " + verdict_with_counts(examination.findings) + "\n";
-    for (const std::string& line : map_of(machine)) {
-        text += line + "\n";
-    }
-    return text + list_of(examination.findings, style);
+    return "ucx-gdr doctor " PACKAGE_VERSION ", host " + machine.root.facts().host + ": " +
+           verdict_with_counts(examination.findings) + "\n" + overview_of(machine) +
+           list_of(examination.findings, style);
 }
 
 } // namespace gdr::doctor

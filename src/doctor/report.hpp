@@ -1,6 +1,7 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// The findings as text: the verdict first, at most three lines for each finding.
+// The findings as text: the verdict first, then what the machine has, then at most three lines for
+// each finding.
 #pragma once
 
 #include "doctor/examination.hpp"

@@ -28,8 +28,12 @@ bool is_of_ucx(const std::string& name)
         kOfUcx, [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
+// Where the kernel shows no HCA there may be emulated ones: a colon is in the names of ports alone.
 bool names_port(const Machine& machine, const std::string& devices)
 {
+    if (machine.hcas.empty()) {
+        return lists(devices, "all") || devices.find(':') != std::string::npos;
+    }
     return std::ranges::any_of(machine.hcas, [&](const Hca& hca) {
         return std::ranges::any_of(hca.ports,
                                    [&](const Port& port) { return lists(devices, port.name); });
@@ -44,9 +48,11 @@ std::string fault_of(const Machine& machine, const std::string& name, const std:
     if ((name == "UCX_TLS" || name == "UCX_MODULES") && !lists(value, "gdr")) {
         return name + "=" + value + " leaves gdr out";
     }
-    if (name == "UCX_NET_DEVICES" && !machine.hcas.empty() && !names_port(machine, value)) {
-        return name + "=" + value + " names no port of this machine, such as " +
-               machine.hcas[0].name + ":1";
+    if (name == "UCX_NET_DEVICES" && !names_port(machine, value)) {
+        return name + "=" + value +
+               (machine.hcas.empty()
+                    ? " names no port of an HCA"
+                    : " names no port of this machine, such as " + machine.hcas[0].name + ":1");
     }
     *consequence = Consequence::loss;
     const auto& known = variables_of_gdr();

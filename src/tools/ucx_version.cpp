@@ -1,44 +1,28 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// ucx-version, for "ucx-gdr info": loads the libucp files that it is given, as programs that name
-// them do, until one reports its version. Prints "UCX VERSION LIBUCT": the version, and the file of
-// the libuct that came with it.
+// ucx-version, for "ucx-gdr doctor": loads the libucp file that it is given, and prints "UCX" and
+// the version that it reports.
 #include <cstdio>
 
 #include <dlfcn.h>
 
-namespace {
-
-bool tell(const char* name)
+int main(int count, char** arguments)
 {
-    void* libucp = dlopen(name, RTLD_LAZY);
+    void* libucp = count == 2 ? dlopen(arguments[1], RTLD_LAZY) : nullptr;
     if (libucp == nullptr) {
-        std::fprintf(stderr, "ucx-version: %s\n", dlerror());
-        return false;
+        std::fprintf(stderr, "ucx-version: %s\n", count == 2 ? dlerror() : "LIBUCP is missing");
+        return 1;
     }
     const auto get_version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(
         dlsym(libucp, "ucp_get_version"));
-    Dl_info libuct;
-    if (get_version == nullptr || dladdr(dlsym(libucp, "uct_component_register"), &libuct) == 0) {
-        std::fprintf(stderr, "ucx-version: %s is no libucp\n", name);
-        return false;
+    if (get_version == nullptr) {
+        std::fprintf(stderr, "ucx-version: %s is no libucp\n", arguments[1]);
+        return 1;
     }
     unsigned major;
     unsigned minor;
     unsigned release;
     get_version(&major, &minor, &release);
-    std::printf("UCX %u.%u.%u %s\n", major, minor, release, libuct.dli_fname);
-    return true;
-}
-
-} // namespace
-
-int main(int count, char** names)
-{
-    for (int i = 1; i < count; ++i) {
-        if (tell(names[i])) {
-            return 0;
-        }
-    }
-    return 1;
+    std::printf("UCX %u.%u.%u\n", major, minor, release);
+    return 0;
 }

@@ -2,7 +2,7 @@
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
 # What "ucx-gdr info" says of HCAs that the system shows as usable, and the module uses or not, of
-# gdrcopy and of CUDA IPC.
+# gdrcopy and of CUDA IPC; and that the doctor has its say.
 set -u
 
 # shellcheck source=test/tools/environment.sh
@@ -24,24 +24,26 @@ sed "s|/sys/class/infiniband_verbs|$work/verbs|; s|/sys/class/infiniband\$|$work
     "$tool" >"$shown"
 chmod +x "$shown"
 
-# The lines of the HCAs, and of the module about them.
-hcas() {
+# What the module says of ports that it does not use.
+ports() {
     env SOFTHCA_DEVICES=2 LD_PRELOAD="$emulated_hca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold |
-        sed -n 's/^HCA  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
+        sed -n 's/^verdict  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
-expect "both are used" "softhca0:1: InfiniBand, 100 Gb/sec
-softhca1:1: InfiniBand, 100 Gb/sec" "$(hcas env)"
-expect "one is not, and the module says why" "softhca0:1: InfiniBand, 100 Gb/sec
-softhca1:1 not used: the plugin says why, below
-ports not used: softhca1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
-expect "none is" "softhca0:1 not used: the plugin says why, below
-softhca1:1 not used: the plugin says why, below
-no HCA can be used" "$(hcas SOFTHCA_FAULTS="down 600000 at start")"
-echo "1: DOWN" >"$work/ib/softhca1/ports/1/state"
-expect "one that the system shows as down" \
-    "softhca1:1 not used: its port is DOWN, not ACTIVE: check cable, switch, subnet manager" \
-    "$(hcas env | grep softhca1)"
+expect "both are used" "UCX has gdr, on softhca0:1 softhca1:1" "$(ports env)"
+expect "one is not, and the module says why" "UCX has gdr, on softhca0:1
+ports not used: softhca1:1 is down (is its cable plugged in?)" "$(ports SOFTHCA_FAULTS="softhca1 down 600000 at start")"
+expect "none is" "UCX has no network device of gdr: the lines below say why
+no HCA can be used" "$(ports SOFTHCA_FAULTS="down 600000 at start")"
+
+# What the doctor finds of the command that asked UCX.
+found() { UCX_TLS=rc "$@" 2>&1 | sed -n 's/^[A-Z]* *\(ucx\.env\|launch\.[a-z]*\) *//p'; }
+expect "the doctor has a part in it" "UCX_TLS=rc leaves gdr out" "$(found "$tool" info --emulate-hca --emulate-gpu)"
+sed "s/^with_doctor='.*'/with_doctor='no'/" "$tool" >"$shown.less"
+at_exit 'rm -f "$shown.less"'
+chmod +x "$shown.less"
+expect "but in a build without it" "" "$(found "$shown.less" info --emulate-hca --emulate-gpu)"
+check "which says so" sh -c '"$1" info --emulate-hca --emulate-gpu 2>&1 | grep -q "^ *built without ucx-gdr doctor$"' sh "$shown.less"
 
 # What the module says of gdrcopy.
 gdrcopy() {

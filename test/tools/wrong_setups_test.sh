@@ -33,14 +33,14 @@ on_a_machine() {
 
 section "settings"
 UCX_TLS=rc,cuda_copy seen "UCX_TLS without gdr" "UCX_TLS=rc,cuda_copy leaves gdr out" "${told[@]}"
-expect "UCX_TLS without gdr: the verdict comes first" "1 verdict    UCX has no network device of gdr. What is wrong:" \
+expect "UCX_TLS without gdr: the verdict comes first" "1 verdict    UCX has no network device of gdr: the lines below say why" \
     "$status $(head -n 1 "$work/said")"
 echo UCX_TLS=^gdr >ucx.conf
-seen "UCX_TLS of a file" "UCX_TLS=^gdr (in a ucx.conf) leaves gdr out" "${told[@]}"
+seen "UCX_TLS of a file" "/ucx.conf: UCX_TLS=^gdr leaves gdr out" "${told[@]}"
 rm ucx.conf
-UCX_NET_DEVICES=eth0 seen "UCX_NET_DEVICES without an HCA" "UCX_NET_DEVICES=eth0 names no port of gdr's: softhca0:1" "${told[@]}"
+UCX_NET_DEVICES=eth0 seen "UCX_NET_DEVICES without an HCA" "UCX_NET_DEVICES=eth0 names no port of an HCA" "${told[@]}"
 UCX_MODULES=^gdr seen "UCX_MODULES without gdr" "UCX_MODULES=^gdr leaves gdr out" "${told[@]}"
-OMPI_MCA_pml=^ucx seen "Open MPI without its UCX layer" "OMPI_MCA_pml=^ucx keeps Open MPI from UCX" "${told[@]}"
+OMPI_MCA_pml=^ucx seen "Open MPI without its UCX layer" "Open MPI will not use UCX: OMPI_MCA_pml=^ucx" "${told[@]}"
 expect "Open MPI without its UCX layer: UCX itself has gdr" 0 "$status"
 
 section "libraries"
@@ -64,19 +64,14 @@ END_OF_FILE
 gcc -shared -fPIC -o other/libversion.so version.c other/libuct.so.0 -Wl,--allow-shlib-undefined
 seen "an unknown UCX" "is not supported by this ucx-gdr, which knows UCX 1.13 to" env \
     "LD_LIBRARY_PATH=$work/other:$LD_LIBRARY_PATH" "LD_PRELOAD=$work/other/libversion.so:$emulated_hca:$module" "$ucx_info" -d
-for mpi in "mpirun (Open MPI) 5.0.7|Open MPI 5.0.7" "HYDRA build details:|MPICH 4.2.1 (ch4:ucx)" "orted of a kind|unknown"; do
-    mkdir -p "mpi"
-    printf '#!/bin/sh\necho "%s"\n' "${mpi%|*}" >mpi/mpirun
-    printf '#!/bin/sh\nprintf "MPICH Version: 4.2.1\\nMPICH Device: ch4:ucx\\n"\n' >mpi/mpichversion
-    chmod +x mpi/*
-    expect "ucx-gdr info names the MPI: ${mpi#*|}" "${mpi#*|}, $work/mpi/mpirun" \
-        "$(PATH=$work/mpi:$PATH "${told[@]}" | sed -n 's/^MPI  *//p')"
-done
-echo 'echo "Intel(R) MPI Library for Linux* OS, Version 2021.19"' >mpi/mpirun
-PATH=$work/mpi:$PATH seen "an MPI of another kind" "is Intel MPI's, which uses UCX by FI_PROVIDER=mlx alone" "${told[@]}"
-printf '#!/bin/sh\necho HYDRA build details:\n' >mpi/mpirun
-sed -i 's/ch4:ucx/ch4:ofi/' mpi/mpichversion
-PATH=$work/mpi:$PATH seen "an MPICH without UCX" "is that of MPICH 4.2.1 (ch4:ofi), which does not use UCX" "${told[@]}"
+mkdir mpi
+printf '#!/bin/sh\n' | tee mpi/mpirun mpi/impi_info >mpi/mpichversion
+chmod +x mpi/*
+PATH=$work/mpi:$PATH seen "an MPI of another kind" "Intel MPI uses UCX by FI_PROVIDER=mlx alone" "${told[@]}"
+rm mpi/impi_info
+mkdir lib
+echo 'int MPI_Init(void) { return 0; }' | gcc -shared -fPIC -x c -o lib/libmpich.so.12 -
+PATH=$work/mpi:$PATH seen "an MPICH without UCX" "libmpich.so.12 does not use UCX" "${told[@]}"
 if mpirun=$(mpirun_of openmpi) && [[ -x $top_builddir/test/mpi/mpi_progress.openmpi ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     seen "the layer for MPI is not preloaded" "What stages such calls, libgdr_mpi.so.0, is not in this process" \
@@ -91,13 +86,13 @@ section "devices"
 on_a_machine "s|^sys_ib=.*|sys_ib=$work/ib|"
 seen "no HCA and no emulation" "no usable HCA, and none is emulated (--no-emulation, GDR_EMULATION=no): no RDMA device" \
     "$elsewhere" run --no-emulation true
-seen "no HCA, and info" "no usable HCA: no RDMA device: the kernel has no" "$elsewhere" info --no-emulation
 mkdir -p ib/mlx5_0/ports/1 verbs/uverbs0
 echo "1: CA" >ib/mlx5_0/node_type
 echo "4: ACTIVE" >ib/mlx5_0/ports/1/state
 echo mlx5_0 >verbs/uverbs0/ibdev
 on_a_machine "s|^sys_ib=.*|sys_ib=$work/ib|; s|/sys/class/infiniband_verbs|$work/verbs|; s|/dev/infiniband|$work/dev|"
-seen "a container without the HCA's file" "uverbs0 is missing: pass the device into the container" "$elsewhere" info --no-emulation
+seen "a container without the HCA's file" "uverbs0 is missing: pass the device into the container" \
+    "$elsewhere" run --no-emulation true
 (
     ulimit -l 1024
     SOFTHCA_MEMLOCK=enforce seen "too little locked memory" "cannot be given buffers: ibv_reg_mr of" "${told[@]}"
@@ -124,7 +119,4 @@ if [[ ! -e /sys/class/infiniband ]]; then
     expect "between hosts: nothing is run" 1 "$status"
 fi
 
-section ""
-expect "no line of ucx-gdr info is longer than 120 columns, where it has a blank to end at" "" \
-    "$("${told[@]}" 2>&1 | grep -E '^.{121}' | grep -E '^ *[^ ]+ .*[^ ] +[^ ]' | grep -E '^.{14,119} ')"
 done_testing

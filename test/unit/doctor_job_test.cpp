@@ -23,11 +23,11 @@ class DoctorJobTest : public DoctorTest {
     // The machine as it is now becomes the next rank.
     void add_rank(const std::string& ucx_version = "1.18.1")
     {
+        facts.ucx_version = ucx_version;
         const Root its_root(root(), facts);
         const Machine machine(its_root);
         const Examination examination(machine);
-        const RankReport report =
-            report_of(static_cast<unsigned>(reports_.size()), examination, ucx_version);
+        const RankReport report = report_of(static_cast<unsigned>(reports_.size()), examination);
         reports_.push_back(read_rank_report(to_text(report)));
     }
     Job job() const { return {reports_, static_cast<unsigned>(reports_.size())}; }

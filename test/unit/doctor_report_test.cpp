@@ -52,6 +52,38 @@ TEST_F(DoctorReportTest, TheExitStatusIsTheWorst)
     EXPECT_NE(text().find("programs do not run (2 errors, 1 warning)"), std::string::npos);
 }
 
+TEST_F(DoctorReportTest, TheMachineComesThen)
+{
+    write("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
+    facts.ucx_version = "1.18.1";
+    const std::string all = text();
+    const auto lines_of = [&](const std::string& word) {
+        std::string found;
+        for (const std::string& line : lines(all)) {
+            found += line.starts_with(word) ? line.substr(8) + "\n" : "";
+        }
+        return found;
+    };
+    EXPECT_EQ(lines_of("UCX "), "1.18.1, /usr/lib/libucp.so.0\n");
+    EXPECT_EQ(lines_of("MPI "), "Open MPI, /usr/bin/orterun\n");
+    EXPECT_EQ(lines_of("HCA "), "mlx5_0:1 InfiniBand, 400 Gb/sec (4X NDR), DOWN, not usable\n");
+    EXPECT_EQ(lines_of("driver "),
+              "NVIDIA 550.54.15, open kernel modules, nvidia-peermem not loaded\n");
+    EXPECT_LT(all.find("UCX "), all.find("ERROR"));
+}
+
+TEST_F(DoctorReportTest, AMachineWithoutAnything)
+{
+    for (const char* file :
+         {"sys/class/infiniband", "proc/driver/nvidia", "usr/bin/mpirun", "usr/lib/libucp.so.0"}) {
+        remove(file);
+    }
+    for (const char* line : {"\nUCX     none is found\n", "\nMPI     none\n", "\nHCA     none\n",
+                             "\ndriver  none of NVIDIA's\n"}) {
+        EXPECT_NE(text().find(line), std::string::npos) << line;
+    }
+}
+
 TEST_F(DoctorReportTest, TheMapOfGpusAndHcas)
 {
     add_far_hca();

@@ -76,12 +76,26 @@ TEST_F(DoctorUcxTest, TheEnvironment)
     passes("ucx.env");
     set("UCX_NET_DEVICES", "mlx5_9:1");
     fails("ucx.env", no_gpudirect, "names no port");
+    set("UCX_NET_DEVICES", "eth0");
+    fails("ucx.env", no_gpudirect, "such as mlx5_0:1");
     set("UCX_NET_DEVICES", "all");
     set("UCX_GDR_RC_GID_INDX", "3");
     fails("ucx.env", loss, "is UCX_GDR_RC_GID_INDEX meant?");
     facts.environment.erase("UCX_GDR_RC_GID_INDX");
     set("UCX_GDR_RC_MAX_NUM_EPS", "8"); // one that UCX adds
     passes("ucx.env");
+}
+
+// The emulated ones, for example.
+TEST_F(DoctorUcxTest, HcasThatTheKernelDoesNotShow)
+{
+    remove("sys/class/infiniband");
+    set("UCX_NET_DEVICES", "eth0");
+    fails("ucx.env", no_gpudirect, "UCX_NET_DEVICES=eth0 names no port of an HCA");
+    for (const char* devices : {"softhca0:1", "eth0,softhca0:1", "^eth0", "all"}) {
+        set("UCX_NET_DEVICES", devices);
+        passes("ucx.env");
+    }
 }
 
 TEST_F(DoctorUcxTest, OtherUcx)

@@ -22,6 +22,7 @@ struct Facts {
     bool locks_without_limit = false; // CAP_IPC_LOCK, in the user namespace of the kernel's start
     std::optional<uint64_t> locked_memory; // bytes; none: unlimited
     std::optional<uint64_t> descriptors;
+    std::string ucx_version; // of the UCX that was found, in its own words; empty: it was not asked
     std::optional<uint64_t> shared_memory; // bytes of /dev/shm; none: there is no such file system
 
     // Empty if it is not set.

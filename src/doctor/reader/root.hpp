@@ -26,6 +26,8 @@ class Root {
     Root(Path directory, Facts facts, std::map<Path, Elf> programs = {});
 
     const Facts& facts() const { return facts_; }
+    // Once it is known which UCX there is.
+    void learn_ucx_version(const std::string& version) { facts_.ucx_version = version; }
 
     struct Text {
         std::string text;
@@ -66,7 +68,7 @@ class Root {
     Path on_disk(const Path& resolved) const { return directory_.native() + resolved.native(); }
 
     const Path directory_;
-    const Facts facts_;
+    Facts facts_;
     mutable std::map<Path, Seen> seen_;
     mutable std::map<Path, Path> links_;
     mutable std::map<Path, Elf> programs_;
