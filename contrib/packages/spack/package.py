@@ -28,8 +28,11 @@ class UcxGdr(AutotoolsPackage):
     depends_on("gmake", type="build")
     depends_on("llvm@14: +clang targets=nvptx", type="build")
     depends_on("pkgconfig", type="build")
+    depends_on("cli11@2.1:", type="build")
+    depends_on("nlohmann-json@3.9:", type="build")
     depends_on("ucx@1.13:")
     depends_on("rdma-core")
+    depends_on("zlib-api")
     depends_on("cuda@11.7:", type="build")  # headers; its libcuda is the driver's, opened at run time
 
     conflicts("%gcc@:11", msg="C++20 is needed")
