@@ -7,7 +7,9 @@
 #include "doctor/exchange.hpp"
 #include "doctor/job.hpp"
 #include "doctor/json.hpp"
+#include "doctor/pair.hpp"
 #include "doctor/pseudonyms.hpp"
+#include "doctor/reader/text.hpp"
 #include "doctor/report.hpp"
 
 #include "config.h"
@@ -16,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -23,6 +26,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -58,6 +62,9 @@ struct Options {
     unsigned ranks = 0;
     std::string job;
     std::string ucx_version; // a program: src/tools/ucx_version.cpp
+    PairSetUp pair;
+    std::string launcher = "ssh"; // words
+    std::string far;              // this is the other side of a pair; the first one's host
     bool hides_names = false;
 };
 
@@ -123,6 +130,49 @@ int examine_job(const Options& options)
     return static_cast<int>(worst(job.plain_findings()));
 }
 
+// Of one side of a pair, whose transfers are made in the environment of that command.
+RankReport examine_side(unsigned rank, const std::vector<std::string>& command,
+                        const Options& options)
+{
+    Root root("", facts_of_this_process(command));
+    const Machine machine(root);
+    learn_ucx_version(&root, machine.ucx.libucp, options);
+    return report_of(rank, Examination(machine));
+}
+
+int examine_pair(const Options& options)
+{
+    PairSetUp set_up = options.pair;
+    set_up.near_host = facts_of_this_process({}).host;
+    if (set_up.host != "localhost") {
+        set_up.launcher = split(options.launcher, ' ');
+    }
+    const Pairing pairing = examine_pair(
+        set_up,
+        [&](const std::vector<std::string>& command) { return examine_side(0, command, options); },
+        [](const std::string& what) {
+            std::fprintf(stderr, "ucx-gdr doctor: %s\n", what.c_str());
+        });
+    print(options.as_json ? to_json(pairing, now()) : report(pairing, options.style));
+    return static_cast<int>(worst(pairing.job.plain_findings()));
+}
+
+// Tells what this side has, and becomes what makes its transfers.
+int be_far_side(const Options& options)
+{
+    const bool same_host = facts_of_this_process({}).host == options.far;
+    std::vector<std::string> command = peer_command(options.pair, same_host, options.command);
+    print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
+    std::fflush(stdout);
+    std::vector<char*> words;
+    for (std::string& word : command) {
+        words.push_back(word.data());
+    }
+    words.push_back(nullptr);
+    execv(words[0], words.data());
+    throw std::system_error(errno, std::generic_category(), command[0]);
+}
+
 int examine(const Options& options)
 {
     Root root = options.replay.empty() ? Root("", facts_of_this_process(options.command))
@@ -168,6 +218,19 @@ int run(int argc, char** argv)
                    "seconds without news until the first rank goes on without the others (default: "
                    "20)")
         ->needs(job);
+    auto* pair =
+        app.add_option("--pair", options.pair.host,
+                       "transfer data to and from this host and check them: which link is slow, "
+                       "and what differs. \"localhost\": a second process here")
+            ->excludes(dump)
+            ->excludes(replay)
+            ->excludes(job);
+    app.add_option("--launcher", options.launcher,
+                   "what starts a command on that host, whose name follows it (default: ssh)")
+        ->needs(pair);
+    app.add_option("--far", options.far)->group("");
+    app.add_option("--tool", options.pair.tool)->group("");
+    app.add_option("--peer", options.pair.peer)->group("");
     app.add_option("--rank", options.rank)->group("");
     app.add_option("--ranks", options.ranks)->group("");
     app.add_option("--job-name", options.job)->group("");
@@ -178,7 +241,8 @@ int run(int argc, char** argv)
     try {
         app.parse(argc, argv);
         options.command = app.remaining();
-        if (!options.command.empty() && options.command[0].starts_with('-')) {
+        const bool takes_none = !options.pair.host.empty();
+        if (!options.command.empty() && (takes_none || options.command[0].starts_with('-'))) {
             throw CLI::ExtrasError({options.command[0]});
         }
         options.style.colour = isatty(STDOUT_FILENO) == 1;
@@ -187,6 +251,12 @@ int run(int argc, char** argv)
     }
     if (options.hides_names) {
         return hide_names();
+    }
+    if (!options.far.empty()) {
+        return be_far_side(options);
+    }
+    if (!options.pair.host.empty()) {
+        return examine_pair(options);
     }
     return options.of_job ? examine_job(options) : examine(options);
 }

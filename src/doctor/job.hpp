@@ -36,6 +36,10 @@ struct Job {
     void add_differences();
 };
 
+// The findings, with the names of hosts in what only some ranks find.
+std::vector<Finding> told(const Job& job);
+// What each host has; hosts that have the same stand together.
+std::string describe_hosts(const Job& job);
 std::string report(const Job& job, const Style& style);
 // docs/reference/doctor-job.schema.json
 std::string to_json(const Job& job, const std::string& time);

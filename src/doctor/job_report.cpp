@@ -24,7 +24,8 @@ size_t hosts(const Job& job)
     return names.size();
 }
 
-// Hosts that have the same, together.
+} // namespace
+
 std::string describe_hosts(const Job& job)
 {
     struct Group {
@@ -53,9 +54,7 @@ std::string describe_hosts(const Job& job)
     return text;
 }
 
-} // namespace
-
-std::string report(const Job& job, const Style& style)
+std::vector<Finding> told(const Job& job)
 {
     std::vector<Finding> findings;
     for (const JobFinding& one : job.findings) {
@@ -65,6 +64,12 @@ std::string report(const Job& job, const Style& style)
         }
         findings.push_back(finding);
     }
+    return findings;
+}
+
+std::string report(const Job& job, const Style& style)
+{
+    const std::vector<Finding> findings = told(job);
     return "ucx-gdr doctor " PACKAGE_VERSION ", job of " + counted(job.size, "rank") + " on " +
            counted(hosts(job), "host") + ": " + verdict_with_counts(findings) + "\n" +
            describe_hosts(job) + list_of(findings, style);

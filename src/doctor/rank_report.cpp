@@ -16,6 +16,8 @@
 namespace gdr::doctor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trait, check, name, value)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Link, name, rate)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Route, port, gpu, distance, of_hca, of_gpu)
 
 namespace {
 
@@ -127,7 +129,8 @@ Consequence RankReport::worst() const
 RankReport report_of(unsigned rank, const Examination& examination)
 {
     const Machine& machine = examination.machine;
-    RankReport report{rank, machine.root.facts().host, map_of(machine), {}, examination.findings};
+    RankReport report{rank, machine.root.facts().host, map_of(machine),
+                      {},   examination.findings,      routes(machine)};
     add_versions(machine, &report.traits);
     add_devices(machine, &report.traits);
     add_process(machine, &report.traits);
@@ -140,11 +143,8 @@ std::string to_text(const RankReport& report)
     for (const Finding& finding : report.findings) {
         findings.push_back(finding_to_json(finding));
     }
-    return json{{"rank", report.rank},
-                {"host", report.host},
-                {"map", report.map},
-                {"traits", report.traits},
-                {"findings", findings}}
+    return json{{"rank", report.rank},     {"host", report.host},     {"map", report.map},
+                {"traits", report.traits}, {"routes", report.routes}, {"findings", findings}}
         .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -156,6 +156,7 @@ RankReport read_rank_report(const std::string& text)
     value.at("host").get_to(report.host);
     value.at("map").get_to(report.map);
     value.at("traits").get_to(report.traits);
+    value.at("routes").get_to(report.routes);
     for (const json& finding : value.at("findings")) {
         report.findings.push_back(finding_of_json(finding));
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "doctor/examination.hpp"
+#include "doctor/routes.hpp"
 
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct RankReport {
     std::vector<std::string> map; // of GPUs and HCAs
     std::vector<Trait> traits;
     std::vector<Finding> findings;
+    std::vector<Route> routes;
 
     Consequence worst() const;
 };

@@ -183,6 +183,9 @@ TEST_F(DoctorDeviceTest, EmulatedHcas)
     passes("hca.emulated");
     remove("sys/class/infiniband");
     fails("hca.emulated", no_gpudirect, "GDR_EMULATION=no");
+    run({"ucx-gdr", "run", "--no-emulation", "./program"});
+    is_skipped("hca.emulated");
+    run({"ucx-gdr", "run", "./program"});
     set("GDR_EMULATION", "no");
     is_skipped("hca.emulated");
 }
