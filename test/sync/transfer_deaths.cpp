@@ -152,6 +152,7 @@ struct Side {
     ugdr_peer_h peer = nullptr;
     ugdr_transfer_h transfer = nullptr;
     pid_t process = 0;
+    int fd = -1; // to it
     std::vector<char> host{};
     CUdeviceptr gpu = 0; // the buffer, or 0: host
     CUstream stream = nullptr;
@@ -362,6 +363,9 @@ class Survivor {
             kill(side->process, SIGKILL);
         }
         for (const auto& side : sides) {
+            await_end(*side);
+        }
+        for (const auto& side : sides) {
             side->situation->after(*side);
         }
         return std::ranges::all_of(sides, [&](const auto& side) { return ends(*side); }) &&
@@ -381,7 +385,7 @@ class Survivor {
     }
 
     // Not by force.
-    bool close()
+    bool destroy()
     {
         return eventually(Clock::now(),
                           [&] { return ugdr_context_destroy(context_, 0) == UCS_OK; });
@@ -416,8 +420,17 @@ class Survivor {
             }
             receive_bytes(fd);
         }
-        ::close(fd);
+        side->fd = fd;
         return side;
+    }
+
+    // Its memory is gone when its connection is: until then an HCA may write to it.
+    static void await_end(Side& side)
+    {
+        char none;
+        while (recv(side.fd, &none, 1, 0) > 0) {
+        }
+        close(side.fd);
     }
 
     template <typename Condition>
@@ -461,6 +474,10 @@ class Survivor {
             if (side.told >= 0) {
                 return failed("the thread is told nothing");
             }
+        }
+        if (side.situation->told && status != UCS_ERR_ENDPOINT_TIMEOUT &&
+            status != UCS_ERR_CONNECTION_RESET) {
+            return failed(ucs_status_string(status));
         }
         if (side.situation->told &&
             (ugdr_transfer_start(side.transfer) != status || ugdr_peer_test(side.peer) >= 0)) {
@@ -524,7 +541,7 @@ int survive(int rounds, bool ucp, const Peers& peers)
         std::printf("FAILED: something of the dead is kept\n");
         std::_Exit(1);
     }
-    if (!survivor.close()) {
+    if (!survivor.destroy()) {
         std::printf("FAILED: the context stays busy\n");
         std::_Exit(1);
     }
