@@ -3,15 +3,9 @@
 // sync_deaths ROUNDS: peers are killed while streams wait for them, eight at a time in different
 // situations; every stream must go on, what cannot have come to its end must have failed, and the
 // first failure be told once. Prints what became of them.
-//
-// Three kinds of processes: this one, which only forks; the survivor; and peers, which come and go.
-#include "sync/ucx-gdr/ugdr.h"
+#include "killed_peers.hpp"
 
 #include <atomic>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -19,44 +13,14 @@
 #include <thread>
 #include <vector>
 
-#include <cuda.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
+using namespace synctest;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kPeers = 8;
-constexpr auto kDeadline = std::chrono::seconds(30); // for a stream to go on after a death
 constexpr size_t kLarge = 1 << 20;
 constexpr size_t kSmall = 64;
 constexpr int kTimes = 20;
-
-[[noreturn]] void fail(const std::string& what)
-{
-    std::fprintf(stderr, "sync_deaths: %s\n", what.c_str());
-    std::exit(1);
-}
-
-void check(ucs_status_t status, const char* what)
-{
-    if (status != UCS_OK) {
-        fail(std::string(what) + ": " + ucs_status_string(status));
-    }
-}
-
-void check(CUresult result, const char* what)
-{
-    if (result != CUDA_SUCCESS) {
-        fail(std::string(what) + ": CUresult " + std::to_string(result));
-    }
-}
-
-#define CALL(function, ...) check(function(__VA_ARGS__), #function)
 
 // What a peer does until it dies.
 enum class Role : char {
@@ -108,46 +72,11 @@ struct Process {
     ucp_worker_h worker;
 };
 
-void send_bytes(int fd, const std::string& bytes)
-{
-    const size_t size = bytes.size();
-    if (write(fd, &size, sizeof(size)) != static_cast<ssize_t>(sizeof(size)) ||
-        write(fd, bytes.data(), size) != static_cast<ssize_t>(size)) {
-        fail("write to the other process");
-    }
-}
-
-std::string receive_bytes(int fd)
-{
-    size_t size = 0;
-    if (recv(fd, &size, sizeof(size), MSG_WAITALL) != static_cast<ssize_t>(sizeof(size))) {
-        fail("the other process is gone");
-    }
-    std::string bytes(size, '\0');
-    if (recv(fd, bytes.data(), size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
-        fail("the other process is gone");
-    }
-    return bytes;
-}
-
-sockaddr_un meeting_place(pid_t server)
-{
-    sockaddr_un place{};
-    place.sun_family = AF_UNIX; // an abstract name: there is no file
-    std::snprintf(place.sun_path + 1, sizeof(place.sun_path) - 1, "sync_deaths_%d", server);
-    return place;
-}
-
 // ---- peers
 
-[[noreturn]] void be_a_peer(pid_t server)
+[[noreturn]] void be_a_peer(int fd)
 {
     Process self(UCS_THREAD_MODE_SINGLE);
-    const sockaddr_un place = meeting_place(server);
-    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0) {
-        fail("the survivor is not there");
-    }
     static char memory[kLarge];
     ucp_mem_map_params_t params{};
     params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
@@ -212,8 +141,7 @@ struct Peer {
 
 class Survivor {
   public:
-    explicit Survivor(int server_pipe, int listening)
-        : self_(UCS_THREAD_MODE_MULTI), pipe_(server_pipe), listening_(listening)
+    explicit Survivor(const Peers& peers) : self_(UCS_THREAD_MODE_MULTI), peers_(peers)
     {
         CALL(cuInit, 0u);
         CUcontext context;
@@ -234,11 +162,7 @@ class Survivor {
     {
         in_one_ = number % 2 == 1;
         std::vector<std::unique_ptr<Peer>> peers;
-        for (int i = 0; i < kPeers; ++i) {
-            if (write(pipe_, "f", 1) != 1) {
-                fail("the server is gone");
-            }
-        }
+        peers_.order(kPeers);
         for (int i = 0; i < kPeers; ++i) {
             peers.push_back(meet(roles_[i]));
         }
@@ -307,7 +231,7 @@ class Survivor {
     std::unique_ptr<Peer> meet(Role role)
     {
         auto peer = std::make_unique<Peer>();
-        const int fd = accept(listening_, nullptr, nullptr);
+        const int fd = peers_.meet();
         peer->process = std::stoi(receive_bytes(fd));
         peer->address = receive_bytes(fd);
         peer->rkey_buffer = receive_bytes(fd);
@@ -460,7 +384,7 @@ class Survivor {
     static const Situation situations_[kPeers];
 
     Process self_;
-    const int pipe_, listening_;
+    const Peers peers_;
     ugdr_context_h sync_;
     ucp_tag_t tags_ = 0;
     bool in_one_ = false; // trigger and wait, this round
@@ -506,9 +430,9 @@ constexpr Survivor::Situation Survivor::situations_[kPeers] = {
          });
      }}};
 
-int survive(int rounds, int pipe, int listening)
+int survive(int rounds, const Peers& peers)
 {
-    Survivor survivor(pipe, listening);
+    Survivor survivor(peers);
     for (int i = 0; i < rounds; ++i) {
         if (!survivor.round(i)) {
             std::_Exit(1);
@@ -533,34 +457,6 @@ int main(int argc, char** argv)
     if (rounds < 1) {
         fail("usage: sync_deaths ROUNDS");
     }
-    const pid_t server = getpid();
-    const sockaddr_un place = meeting_place(server);
-    const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
-    int pipes[2];
-    if (bind(listening, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) != 0 ||
-        listen(listening, kPeers) != 0 || pipe(pipes) != 0) {
-        fail("no sockets");
-    }
-    const pid_t survivor = fork();
-    if (survivor == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pipes[0]);
-        return survive(rounds, pipes[1], listening);
-    }
-    close(pipes[1]);
-    close(listening);
-    for (char order; read(pipes[0], &order, 1) == 1;) {
-        while (waitpid(0, nullptr, WNOHANG) > 0) {
-        }
-        if (fork() == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            close(pipes[0]);
-            be_a_peer(server);
-        }
-    }
-    int status = 0;
-    if (waitpid(survivor, &status, 0) != survivor || status != 0) {
-        fail("the survivor has not survived");
-    }
-    return 0;
+    return with_killed_peers(
+        kPeers, [&](const Peers& peers) { return survive(rounds, peers); }, be_a_peer);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 #
-# Peers killed while streams wait. SYNC_DEATHS_ROUNDS: of eight peers each, two unless told.
+# Peers killed while streams wait, and in each phase of prepared transfers. SYNC_DEATHS_ROUNDS: of a peer for each
+# situation, two unless told.
 set -u
 
 # shellcheck source=test/ucp/environment.sh
@@ -13,5 +14,8 @@ case ${GDR_SANITIZERS:-none} in # see Makefile.am
 esac
 export UCX_GDR_RC_TIMEOUT=60ms UCX_GDR_RC_RETRY_COUNT=6 # the dead are noticed after 0.5 s
 export UCX_KEEPALIVE_INTERVAL=200ms
-run sync_deaths "${SYNC_DEATHS_ROUNDS:-2}"
+rounds=${SYNC_DEATHS_ROUNDS:-2}
+run sync_deaths "$rounds"
+run sync_transfer_deaths "$rounds" direct
+run sync_transfer_deaths "$rounds" ucp
 done_testing

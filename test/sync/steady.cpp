@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// sync_steady ROUNDS: what the trigger path costs besides the operations. Streams, graphs and
-// kernels trigger functions over and over, and prepared transfers iterate; in the steady state the
-// library allocates nothing, and its thread takes no lock. System calls are counted by
-// steady_test.sh, of the thread whose number is printed.
+// sync_steady ROUNDS triggers|transfers: what the trigger path costs besides the operations. Streams,
+// graphs and kernels trigger functions over and over, or prepared transfers iterate; in the steady
+// state the library allocates nothing, and its thread takes no lock. System calls are counted by
+// steady_test.sh, of the thread whose number is printed, or of all.
 #include "emu/softcuda/softcuda.h"
 #include "sync/ucx-gdr/ugdr.h"
 #include "sync/ucx-gdr/ugdr_device.cuh"
@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -65,6 +66,11 @@ ucs_status_t note_the_thread(void*)
     in_the_librarys_thread = true;
     thread_number = gettid();
     return UCS_OK;
+}
+
+ucs_status_t never_end(void*)
+{
+    return UCS_INPROGRESS;
 }
 
 ucs_status_t count(void* calls)
@@ -189,6 +195,8 @@ class Iterations {
             while (ugdr_transfer_test_match(end.transfer) == UCS_INPROGRESS) {
             }
             CALL(ugdr_call, end.context, note_the_thread, nullptr, nullptr, nullptr, nullptr);
+            // The thread sleeps where nothing is under way: as between the iterations of this test.
+            CALL(ugdr_call, end.context, never_end, never_end, nullptr, nullptr, nullptr);
         }
     }
 
@@ -235,7 +243,44 @@ uint64_t allocations_of_the_library()
     return allocations;
 }
 
-// False: something of it is not as it has to be.
+// These return false if something is not as it has to be.
+
+bool triggers(int rounds)
+{
+    Triggers& triggers = *new Triggers; // not ended
+    triggers.rounds(200);
+    ucptest::remember_libraries();
+    const uint64_t calls = triggers.calls();
+    locks = 0;
+    const uint64_t allocated = allocations_of_the_library();
+    ucptest::start_counting_allocations();
+    triggers.rounds(rounds);
+    ucptest::stop_counting_allocations();
+    const uint64_t allocations = allocations_of_the_library() - allocated;
+    std::printf("thread %d: %llu triggers, %llu allocations, %llu locks\n", thread_number.load(),
+                static_cast<unsigned long long>(triggers.calls() - calls),
+                static_cast<unsigned long long>(allocations),
+                static_cast<unsigned long long>(locks.load()));
+    const uint64_t expected = 5u * static_cast<unsigned>(rounds);
+    if (triggers.calls() - calls != expected) {
+        std::printf("FAILED: the number of triggers\n");
+        return false;
+    }
+    // A condition of a stream is the application's own object, made and freed in its thread. Beyond
+    // these some list may still grow, in a short run as in a long one.
+    constexpr uint64_t kLists = 10;
+    const uint64_t conditions = 4u * static_cast<unsigned>(rounds);
+    if (ucptest::allocations_can_be_counted() && allocations > conditions + kLists) {
+        std::printf("FAILED: %llu allocations are those of conditions\n",
+                    static_cast<unsigned long long>(conditions));
+        return false;
+    }
+    if (locks != 0) {
+        std::printf("FAILED: the library's thread took locks\n");
+    }
+    return locks == 0;
+}
+
 bool prepared_transfers(int rounds)
 {
     Iterations& iterations = *new Iterations; // not ended
@@ -266,44 +311,13 @@ bool prepared_transfers(int rounds)
 
 int main(int argc, char** argv)
 {
-    const int rounds = argc == 2 ? std::atoi(argv[1]) : 0;
-    if (rounds < 1) {
-        std::fprintf(stderr, "usage: sync_steady ROUNDS\n");
+    const int rounds = argc == 3 ? std::atoi(argv[1]) : 0;
+    const std::string_view what = argc == 3 ? argv[2] : "";
+    if (rounds < 1 || (what != "triggers" && what != "transfers")) {
+        std::fprintf(stderr, "usage: sync_steady ROUNDS triggers|transfers\n");
         return 1;
     }
-    // First, since the thread of the triggers has a core for itself.
-    const bool steady = prepared_transfers(rounds);
-    const uint64_t allocated = allocations_of_the_library();
-    Triggers triggers;
-    triggers.rounds(200);
-    ucptest::remember_libraries();
-    const uint64_t calls = triggers.calls();
-    locks = 0;
-    ucptest::start_counting_allocations();
-    triggers.rounds(rounds);
-    ucptest::stop_counting_allocations();
-    const uint64_t allocations = allocations_of_the_library() - allocated;
-    std::printf("thread %d: %llu triggers, %llu allocations, %llu locks\n", thread_number.load(),
-                static_cast<unsigned long long>(triggers.calls() - calls),
-                static_cast<unsigned long long>(allocations),
-                static_cast<unsigned long long>(locks.load()));
-    const uint64_t expected = 5u * static_cast<unsigned>(rounds);
-    if (triggers.calls() - calls != expected) {
-        std::printf("FAILED: the number of triggers\n");
-        return 1;
-    }
-    // A condition of a stream is the application's own object, made and freed in its thread. Beyond
-    // these some list may still grow, in a short run as in a long one.
-    constexpr uint64_t kLists = 10;
-    const uint64_t conditions = 4u * static_cast<unsigned>(rounds);
-    if (ucptest::allocations_can_be_counted() && allocations > conditions + kLists) {
-        std::printf("FAILED: %llu allocations are those of conditions\n",
-                    static_cast<unsigned long long>(conditions));
-        return 1;
-    }
-    if (locks != 0) {
-        std::printf("FAILED: the library's thread took locks\n");
-    }
+    const bool steady = what == "triggers" ? triggers(rounds) : prepared_transfers(rounds);
     std::fflush(stdout);
-    std::_Exit(steady && locks == 0 ? 0 : 1);
+    std::_Exit(steady ? 0 : 1);
 }

@@ -12,14 +12,14 @@ strace -o /dev/null true 2>/dev/null || skip_all "system calls are not counted: 
 traces=$work/traces
 mkdir "$traces"
 
-# run_traced PROGRAM OPERATIONS: so many of each kind.
+# run_traced PROGRAM OPERATIONS [ARGUMENT]: so many of each kind.
 run_traced() {
     rm -f "$traces"/*
     strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$emulated_hca:$module" \
-        timeout 300 "$programs/$1" "$2" >"$traces/said"
+        timeout 300 "$programs/$1" "$2" ${3+"$3"} >"$traces/said"
     status=$?
     [ $status = 0 ] && return
-    not_ok "$1 $2, traced" "$traces/said"
+    not_ok "$*, traced" "$traces/said"
     note "status $status"
     done_testing
 }
@@ -31,17 +31,17 @@ system_calls() {
     find "$traces" -name "of.${thread:-*}" -exec cat {} + | grep -vE '^(\+\+\+|---)'
 }
 
-# compare PROGRAM SHORT LONG: runs with so many operations; at most $tolerance more calls in the long one.
+# compare PROGRAM SHORT LONG [ARGUMENT]: runs with so many operations; at most $tolerance more calls in the long one.
 compare() {
-    run_traced "$1" "$2"
+    run_traced "$1" "$2" ${4+"$4"}
     short=$(system_calls | wc -l)
-    run_traced "$1" "$3"
+    run_traced "$1" "$3" ${4+"$4"}
     long=$(system_calls | wc -l)
     system_calls | sed 's/(.*//' | sort | uniq -c | sort -n | tail >"$work/system_calls"
     if [ "$short" = 0 ] || [ $((long - short)) -gt "$tolerance" ]; then
-        not_ok "$1: operations make no system calls" "$work/system_calls"
+        not_ok "$1${4+ $4}: operations make no system calls" "$work/system_calls"
     else
-        ok "$1: operations make no system calls"
+        ok "$1${4+ $4}: operations make no system calls"
     fi
     note "$short with $2 operations of each kind, $long with $3"
 }

@@ -3,6 +3,8 @@
 // Makes operations of UCP of transfers, group by group.
 #include "sync/network/ucp_lane.hpp"
 
+#include "log/log.hpp"
+
 #include <new>
 
 namespace gdr::sync {
@@ -45,7 +47,13 @@ unsigned UcpLane::poll(Retired& retired)
     if (!idle()) {
         return 0;
     }
-    const auto status = static_cast<ucs_status_t>(status_.load(std::memory_order_relaxed));
+    auto status = static_cast<ucs_status_t>(status_.load(std::memory_order_relaxed));
+    if (status == UCS_ERR_CANCELED) {
+        // Nobody cancels but UCP, what is on its way to a peer that it finds gone.
+        gdr_log(error,
+                "a connection to a peer by UCP ended: its process ended, or does not answer");
+        status_ = status = UCS_ERR_CONNECTION_RESET;
+    }
     if (status != UCS_OK) {
         int none = UCS_OK;
         failure_.compare_exchange_strong(none, status);
