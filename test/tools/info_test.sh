@@ -10,12 +10,12 @@ set -u
 
 # The emulated HCAs as if the system had them.
 for hca in 0 1; do
-    mkdir -p "$work/ib/softhca$hca/ports/1" "$work/verbs/uverbs$hca" "$work/dev"
-    echo "1: CA" >"$work/ib/softhca$hca/node_type"
-    echo "4: ACTIVE" >"$work/ib/softhca$hca/ports/1/state"
-    echo InfiniBand >"$work/ib/softhca$hca/ports/1/link_layer"
-    echo "100 Gb/sec" >"$work/ib/softhca$hca/ports/1/rate"
-    echo softhca$hca >"$work/verbs/uverbs$hca/ibdev"
+    mkdir -p "$work/ib/$hca_name$hca/ports/1" "$work/verbs/uverbs$hca" "$work/dev"
+    echo "1: CA" >"$work/ib/$hca_name$hca/node_type"
+    echo "4: ACTIVE" >"$work/ib/$hca_name$hca/ports/1/state"
+    echo InfiniBand >"$work/ib/$hca_name$hca/ports/1/link_layer"
+    echo "100 Gb/sec" >"$work/ib/$hca_name$hca/ports/1/rate"
+    echo $hca_name$hca >"$work/verbs/uverbs$hca/ibdev"
     : >"$work/dev/uverbs$hca"
 done
 shown=$tool.info_test.$$
@@ -30,18 +30,18 @@ hcas() {
         sed -n 's/^HCA  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
-expect "both are used" "softhca0:1: InfiniBand, 100 Gb/sec
-softhca1:1: InfiniBand, 100 Gb/sec" "$(hcas env)"
-expect "one is not, and the module says why" "softhca0:1: InfiniBand, 100 Gb/sec
-softhca1:1 not used: the plugin says why, below
-ports not used: softhca1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
-expect "none is" "softhca0:1 not used: the plugin says why, below
-softhca1:1 not used: the plugin says why, below
+expect "both are used" "${hca_name}0:1: InfiniBand, 100 Gb/sec
+${hca_name}1:1: InfiniBand, 100 Gb/sec" "$(hcas env)"
+expect "one is not, and the module says why" "${hca_name}0:1: InfiniBand, 100 Gb/sec
+${hca_name}1:1 not used: the plugin says why, below
+ports not used: ${hca_name}1:1 is down (is its cable plugged in?)" "$(hcas SOFTHCA_FAULTS="softhca1 down 600000 at start")"
+expect "none is" "${hca_name}0:1 not used: the plugin says why, below
+${hca_name}1:1 not used: the plugin says why, below
 no HCA can be used" "$(hcas SOFTHCA_FAULTS="down 600000 at start")"
-echo "1: DOWN" >"$work/ib/softhca1/ports/1/state"
+echo "1: DOWN" >"$work/ib/${hca_name}1/ports/1/state"
 expect "one that the system shows as down" \
-    "softhca1:1 not used: its port is DOWN, not ACTIVE: check cable, switch, subnet manager" \
-    "$(hcas env | grep softhca1)"
+    "${hca_name}1:1 not used: its port is DOWN, not ACTIVE: check cable, switch, subnet manager" \
+    "$(hcas env | grep ${hca_name}1)"
 
 # What the module says of gdrcopy.
 gdrcopy() {
