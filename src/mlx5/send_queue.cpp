@@ -50,7 +50,7 @@ constexpr auto kControlFlags = [] {
         std::memcpy(&last, from + length - 8, 8);
         store(target, first);
         store(target + length - 8, last);
-    } else {
+    } else if (length != 0) { // an empty piece may have no address
         std::memcpy(target, from, length);
     }
 }

@@ -1,6 +1,6 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// By how much a process grows in the second half of many calls; growth.sh reads what is printed.
+// By how much a process grows in the second half of many calls; growth.sh reads what print() says.
 // The emulated HCA's queues are not counted: rings, of which a page is there once they first come
 // around to it, whenever that is.
 #pragma once
@@ -17,7 +17,7 @@ class Growth {
   public:
     // All rounds. call(): one of them, some calls.
     template <typename Call>
-    static void print(int rank, int rounds, int calls_each, Call call)
+    static Growth in_second_half(int rounds, Call call)
     {
         Growth half;
         for (int round = 0; round < rounds; ++round) {
@@ -26,11 +26,21 @@ class Growth {
             }
             call();
         }
-        const Growth end = now();
-        std::printf("rank %d: %ld KiB and %ld descriptors more after the second half of %d calls\n",
-                    rank, end.kib_ - half.kib_, end.descriptors_ - half.descriptors_,
-                    rounds * calls_each);
+        Growth grown = now();
+        grown.kib_ -= half.kib_;
+        grown.descriptors_ -= half.descriptors_;
+        return grown;
     }
+
+    template <typename Call>
+    static void print(int rank, int rounds, int calls_each, Call call)
+    {
+        const Growth grown = in_second_half(rounds, call);
+        std::printf("rank %d: %ld KiB and %ld descriptors more after the second half of %d calls\n",
+                    rank, grown.kib_, grown.descriptors_, rounds * calls_each);
+    }
+
+    long kib() const { return kib_; }
 
   private:
     static Growth now()

@@ -53,7 +53,7 @@ chosen=(-i test_util_pkl5) all_ranks=1
 for number in $all_ranks; do
     without "$number"
     note "$number ranks: status $? without ucx-gdr"
-    suite with "$number" "$tool" run --emulate-hca --emulate-gpu
+    suite with "$number" "$tool" run "$emulate_hca" --emulate-gpu
     note "$number ranks: status $? with it"
     for ((rank = 0; rank < number; ++rank)); do
         check "$number ranks, rank $rank: there are outcomes" grep -q ': ok$' "$work/without.$number.$rank"

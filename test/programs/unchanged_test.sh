@@ -134,7 +134,7 @@ choices
 # ---- "ucx-gdr run", on the emulated HCA: UCX's own transports as ever, and all of them together
 
 gpus "without a GPU"
-without=(env "LD_PRELOAD=$emulated_hca") with=("$top_builddir/src/tools/ucx-gdr" run --emulate-hca --emulate-gpu)
+without=(env "LD_PRELOAD=$emulated_hca") with=("$top_builddir/src/tools/ucx-gdr" run "$emulate_hca" --emulate-gpu)
 for UCX_TLS in tcp "sm,self" ${verbs:+"rc_verbs,ud_verbs"}; do
     export UCX_TLS
     state="ucx-gdr run, UCX_TLS=$UCX_TLS"

@@ -10,12 +10,12 @@ set -u
 
 # The emulated HCAs as if the system had them.
 for hca in 0 1; do
-    mkdir -p "$work/ib/softhca$hca/ports/1" "$work/verbs/uverbs$hca" "$work/dev"
-    echo "1: CA" >"$work/ib/softhca$hca/node_type"
-    echo "4: ACTIVE" >"$work/ib/softhca$hca/ports/1/state"
-    echo InfiniBand >"$work/ib/softhca$hca/ports/1/link_layer"
-    echo "100 Gb/sec" >"$work/ib/softhca$hca/ports/1/rate"
-    echo softhca$hca >"$work/verbs/uverbs$hca/ibdev"
+    mkdir -p "$work/ib/$hca_name$hca/ports/1" "$work/verbs/uverbs$hca" "$work/dev"
+    echo "1: CA" >"$work/ib/$hca_name$hca/node_type"
+    echo "4: ACTIVE" >"$work/ib/$hca_name$hca/ports/1/state"
+    echo InfiniBand >"$work/ib/$hca_name$hca/ports/1/link_layer"
+    echo "100 Gb/sec" >"$work/ib/$hca_name$hca/ports/1/rate"
+    echo $hca_name$hca >"$work/verbs/uverbs$hca/ibdev"
     : >"$work/dev/uverbs$hca"
 done
 shown=$tool.info_test.$$
@@ -30,20 +30,22 @@ ports() {
         sed -n 's/^verdict  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
-expect "both are used" "UCX has gdr, on softhca0:1 softhca1:1" "$(ports env)"
-expect "one is not, and the module says why" "UCX has gdr, on softhca0:1
-ports not used: softhca1:1 is down (is its cable plugged in?)" "$(ports SOFTHCA_FAULTS="softhca1 down 600000 at start")"
+expect "both are used" "UCX has gdr, on ${hca_name}0:1 ${hca_name}1:1" "$(ports env)"
+expect "one is not, and the module says why" "UCX has gdr, on ${hca_name}0:1
+ports not used: ${hca_name}1:1 is down (is its cable plugged in?)" "$(ports SOFTHCA_FAULTS="softhca1 down 600000 at start")"
 expect "none is" "UCX has no network device of gdr: the lines below say why
 no HCA can be used" "$(ports SOFTHCA_FAULTS="down 600000 at start")"
 
 # What the doctor finds of the command that asked UCX.
 found() { UCX_TLS=rc "$@" 2>&1 | sed -n 's/^[A-Z]* *\(ucx\.env\|launch\.[a-z]*\) *//p'; }
-expect "the doctor has a part in it" "UCX_TLS=rc leaves gdr out" "$(found "$tool" info --emulate-hca --emulate-gpu)"
+expect "the doctor has a part in it" "UCX_TLS=rc leaves gdr out" "$(found "$tool" info "$emulate_hca" --emulate-gpu)"
 sed "s/^with_doctor='.*'/with_doctor='no'/" "$tool" >"$shown.less"
 at_exit 'rm -f "$shown.less"'
 chmod +x "$shown.less"
-expect "but in a build without it" "" "$(found "$shown.less" info --emulate-hca --emulate-gpu)"
-check "which says so" sh -c '"$1" info --emulate-hca --emulate-gpu 2>&1 | grep -q "^ *built without ucx-gdr doctor$"' sh "$shown.less"
+expect "but in a build without it" "" "$(found "$shown.less" info "$emulate_hca" --emulate-gpu)"
+check "which says so" grep -q '^ *built without ucx-gdr doctor$' <<END
+$("$shown.less" info "$emulate_hca" --emulate-gpu 2>&1)
+END
 
 # What the module says of gdrcopy.
 gdrcopy() {

@@ -56,7 +56,7 @@ for reader in $readers; do
             echo "PKG_CONFIG_PATH=$(configured libdir)/pkgconfig"
             echo "UCX_GDR_TLS=gdr,sm,self"
         )" "$(environment | grep -vxF "$before")"
-        expect "$name: UCX has both halves" "cuda softhca0:1" \
+        expect "$name: UCX has both halves" "cuda ${hca_name}0:1" \
             "$(transports | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' ')"
         expect "$name: UCX knows all variables" "" "$(transports | grep 'unused env')"
         module unload ucx-gdr

@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR="$work"
 
 for call in MPI_Send MPI_Put; do
     UCX_GDR_STATS=$work/$call timeout -k 5 60 "$mpirun" --oversubscribe -n 2 \
-        "$tool" run --emulate-hca --emulate-gpu "$top_builddir/test/mpi/mpi_calls.openmpi" cuda 100000 $call >"$work/log" 2>&1 </dev/null
+        "$tool" run "$emulate_hca" --emulate-gpu "$top_builddir/test/mpi/mpi_calls.openmpi" cuda 100000 $call >"$work/log" 2>&1 </dev/null
     status=$?
     sed 's/^/    /' "$work/log"
     expect "$call" 0 $status

@@ -50,7 +50,7 @@ without
 expect "--no-emulation" "$module${mpi_layer:+:$mpi_layer}" "$("$work/ucx-gdr" run --no-emulation printenv LD_PRELOAD 2>/dev/null)"
 expect "GDR_EMULATION=no" "$module${mpi_layer:+:$mpi_layer}" "$(GDR_EMULATION=no "$work/ucx-gdr" run printenv LD_PRELOAD 2>/dev/null)"
 expect "but for what is asked for by name" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}" \
-    "$(GDR_EMULATION=no "$work/ucx-gdr" run --emulate-hca printenv LD_PRELOAD 2>/dev/null)"
+    "$(GDR_EMULATION=no "$work/ucx-gdr" run "$emulate_hca" printenv LD_PRELOAD 2>/dev/null)"
 
 without doctor
 expect "without the doctor: what was missing" "64 ucx-gdr: doctor: this ucx-gdr was built without it: CLI11 and \
@@ -59,9 +59,9 @@ expect "without the doctor: the help says so" 1 "$(said --help | grep -c '^This 
 
 without mpi
 expect "without the MPI layer none is preloaded" "$emulated_hca:$module" \
-    "$("$work/ucx-gdr" run --emulate-hca --emulate-gpu printenv LD_PRELOAD 2>/dev/null)"
+    "$("$work/ucx-gdr" run "$emulate_hca" --emulate-gpu printenv LD_PRELOAD 2>/dev/null)"
 expect "and nothing is told to Open MPI of components" "" \
-    "$(OMPI_COMM_WORLD_RANK=0 "$work/ucx-gdr" env --emulate-hca --emulate-gpu | grep component_path)"
+    "$(OMPI_COMM_WORLD_RANK=0 "$work/ucx-gdr" env "$emulate_hca" --emulate-gpu | grep component_path)"
 expect "the help says so" 1 "$(said --help | grep -c '^This ucx-gdr was built without the layer for MPI')"
 
 without sync

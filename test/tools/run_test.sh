@@ -13,7 +13,7 @@ set -u
 value() {
     variable=$1
     shift
-    (eval "$("$tool" env --emulate-hca --emulate-gpu "$@")" && eval "echo \"\${$variable-}\"")
+    (eval "$("$tool" env "$emulate_hca" --emulate-gpu "$@")" && eval "echo \"\${$variable-}\"")
 }
 
 # ---- what is set
@@ -22,7 +22,7 @@ expect "the emulated HCA, the plugin and the MPI layer in LD_PRELOAD" "$emulated
 expect "what the user preloads stays, behind them" "$emulated_hca:$module${mpi_layer:+:$mpi_layer}:/other.so" "$(LD_PRELOAD=/other.so value LD_PRELOAD 2>/dev/null)"
 expect "UCX_GDR_TLS" gdr,sm,self "$(value UCX_GDR_TLS)"
 hardware_queues() { # COMMAND [ARGUMENT]...: what it is run with
-    sh -x "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
+    sh -x "$tool" run "$emulate_hca" --emulate-gpu "$@" 2>&1 >/dev/null | sed -n 's/^+ export CUDA_DEVICE_MAX_CONNECTIONS=//p'
 }
 streams=$top_builddir/test/sync/.libs/sync_test
 expect "CUDA's settings are left to the user: each hardware queue takes time at start" "" \
@@ -34,7 +34,7 @@ if [ "${GDR_SYNC:-yes}" = yes ]; then
     echo 'int main(void) {}' >"$work/linked.c"
     gcc "$work/linked.c" -o "$work/linked" -Wl,--no-as-needed "$sync/libucx-gdr.so.0" -Wl,--allow-shlib-undefined
     expect "libucx-gdr is found where the loader does not know it" "0 127" "$(
-        "$tool" run --emulate-hca --emulate-gpu "$work/linked" >/dev/null 2>&1
+        "$tool" run "$emulate_hca" --emulate-gpu "$work/linked" >/dev/null 2>&1
         found=$?
         "$work/linked" >/dev/null 2>&1
         echo $found $?
@@ -51,7 +51,7 @@ for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_device
 done
 for line in OMPI_MCA_pml=ucx OMPI_MCA_osc=ucx,sm UCX_GDR_TLS=gdr,sm,self; do
     expect "the command has $line" "$line" \
-        "$("$tool" run --emulate-hca --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
+        "$("$tool" run "$emulate_hca" --emulate-gpu env 2>/dev/null | grep "^${line%%=*}=")"
 done
 if [ "${GDR_MPI:-yes}" = yes ]; then
     path=OMPI_MCA_mca_base_component_path
@@ -65,7 +65,7 @@ if [ "${GDR_MPI:-yes}" = yes ]; then
 fi
 if command -v ibv_devinfo >/dev/null; then
     expect "a program of libibverbs without the plugin gets no GPUs" "" \
-        "$("$tool" run --emulate-hca --no-plugin ibv_devinfo 2>&1 | grep -E '^ucx-gdr: |softhca0 failed')"
+        "$("$tool" run "$emulate_hca" --no-plugin ibv_devinfo 2>&1 | grep -E "^ucx-gdr: |${hca_name}0 failed")"
 fi
 expect "without the plugin the emulated HCA alone" "$emulated_hca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
@@ -74,16 +74,16 @@ expect "an unknown command is named" "2 ucx-gdr: unknown command sideways (see u
 
 # ---- where it leads
 
-run() { "$tool" run --emulate-hca --emulate-gpu "$@" 2>&1; }
+run() { "$tool" run "$emulate_hca" --emulate-gpu "$@" 2>&1; }
 # Each process takes a millisecond and more: the shell, the loader twice, to learn what the command is linked with, and
 # the command.
 if strace -o /dev/null true 2>/dev/null; then
-    strace -f -e trace=execve -o "$work/processes" "$tool" run --emulate-hca --emulate-gpu /bin/true 2>/dev/null
+    strace -f -e trace=execve -o "$work/processes" "$tool" run "$emulate_hca" --emulate-gpu /bin/true 2>/dev/null
     expect "a command is run by four programs" 4 "$(grep -c 'execve(.*= 0$' "$work/processes")"
 fi
 devices() { run ucx_info -d | awk '/Transport: gdr$/ { getline; print $3 }' | paste -s -d ' '; }
-expect "UCX offers both halves" "cuda softhca0:1" "$(devices)"
-told() { PATH=$1 "$tool" info --emulate-hca --emulate-gpu 2>&1 | sed -n 's/^UCX  *//p'; }
+expect "UCX offers both halves" "cuda ${hca_name}0:1" "$(devices)"
+told() { PATH=$1 "$tool" info "$emulate_hca" --emulate-gpu 2>&1 | sed -n 's/^UCX  *//p'; }
 version=$("$ucx_info" -v | sed -n 's/^# .*ersion[: ]*//p' | head -n 1)
 mkdir "$work/other" "$work/none"
 printf '#!/bin/sh\n[ "$1" != -v ] || { echo "# Library version: 9.9.9"; exit; }\nexec %s "$@"\n' "$ucx_info" >"$work/other/ucx_info"

@@ -81,7 +81,7 @@ expect "a line for each says why" 2 "$(grep -c 'no usable HCA, and none is emula
 section "a batch script"
 cat >"$work/batch" <<END
 #!/bin/bash
-eval "\$($tool env --emulate-hca --emulate-gpu)"
+eval "\$($tool env $emulate_hca --emulate-gpu)"
 srun --overcommit -n 2 env
 END
 timeout -k 5 60 sbatch --wait -w "$host" -N 1 --overcommit --chdir=/tmp --output="$work/batch.out" "$work/batch" >/dev/null 2>&1

@@ -24,7 +24,7 @@ for mpi in none pmi2 pmix; do
     "$srun" -N 2 -n 4 --mpi=$mpi "${run[@]}" true 2>/dev/null
     expect "and nothing is run" 1 $?
     expect "two nodes, with what is asked for" 4 \
-        "$("$srun" -N 2 -n 4 --mpi=$mpi "${run[@]}" --emulate-hca echo here 2>&1 | grep -c '^here$')"
+        "$("$srun" -N 2 -n 4 --mpi=$mpi "${run[@]}" "$emulate_hca" echo here 2>&1 | grep -c '^here$')"
     if [[ ${GDR_MPI:-yes} = yes ]]; then
         expect "tasks have the component of Open MPI" 4 \
             "$("$srun" -n 4 --mpi=$mpi "${run[@]}" env 2>/dev/null | grep -c ^OMPI_MCA_mca_base_component_path=)"
@@ -33,9 +33,9 @@ done
 
 section ""
 expect "--export=NONE leaves a step with what ucx-gdr run sets there" 2 \
-    "$("$srun" -n 2 --export=NONE "${run[@]}" --emulate-hca env 2>/dev/null | grep -c "^LD_PRELOAD=$emulated_hca:$module")"
+    "$("$srun" -n 2 --export=NONE "${run[@]}" "$emulate_hca" env 2>/dev/null | grep -c "^LD_PRELOAD=$emulated_hca:$module")"
 expect "what a batch script evaluates reaches its steps" 2 "$(
-    eval "$(SLURM_JOB_NUM_NODES=1 "$tool" env --emulate-hca --emulate-gpu)"
+    eval "$(SLURM_JOB_NUM_NODES=1 "$tool" env "$emulate_hca" --emulate-gpu)"
     "$srun" -n 2 env | grep -c "^LD_PRELOAD=$emulated_hca:$module"
 )"
 export SLURM_JOB_NUM_NODES=2 SLURM_NNODES=2 SLURM_JOB_ID=1
@@ -44,7 +44,7 @@ expect "a step on one node of two emulates" "emulated HCA, because" "$(said "$sr
 interactive=(env SLURM_STEP_ID=4294967290 SLURM_STEPID=4294967290 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=1
     SLURM_PROCID=0 SLURM_LOCALID=0 SLURMD_NODENAME="$(uname -n)")
 expect "an interactive shell is no rank: its mpirun gets no component path" "" \
-    "$("${interactive[@]}" "$tool" env --emulate-hca --emulate-gpu | grep component_path)"
+    "$("${interactive[@]}" "$tool" env "$emulate_hca" --emulate-gpu | grep component_path)"
 expect "it is on the hosts of its allocation, as a batch script is" 1 \
     "$(said "${interactive[@]}" "${run[@]}" true | grep -c 'in a job that spans hosts')"
 unset SLURM_JOB_NUM_NODES SLURM_NNODES

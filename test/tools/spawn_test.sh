@@ -31,7 +31,7 @@ for mpi in openmpi mpich; do
     fi
     for number in 1 2; do
         for memory in host cuda; do
-            spawns $mpi $number "$tool" run --emulate-hca --emulate-gpu $memory
+            spawns $mpi $number "$tool" run "$emulate_hca" --emulate-gpu $memory
             status=$?
             sed 's/^/    /' "$work/log"
             expect "$mpi, $number ranks, $memory" 0 $status

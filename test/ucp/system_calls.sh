@@ -15,7 +15,7 @@ mkdir "$traces"
 # run_traced PROGRAM OPERATIONS [ARGUMENT]: so many of each kind.
 run_traced() {
     rm -f "$traces"/*
-    strace -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$emulated_hca:$module" \
+    strace --seccomp-bpf -ff -e "trace=$filter" -o "$traces/of" env LD_PRELOAD="$emulated_hca:$module" \
         timeout 300 "$programs/$1" "$2" ${3+"$3"} >"$traces/said"
     status=$?
     [ $status = 0 ] && return
@@ -25,10 +25,11 @@ run_traced() {
 }
 
 # The system calls of the latest run that $filter lets pass (strace's -e trace): of the thread that the program names in
-# a line "thread NUMBER: ...", or of all.
+# a line "thread NUMBER: ...", or of all but the emulated HCA's.
 system_calls() {
     thread=$(sed -n 's/^thread \([0-9]*\):.*/\1/p' "$traces/said")
-    find "$traces" -name "of.${thread:-*}" -exec cat {} + | grep -vE '^(\+\+\+|---)'
+    find "$traces" -name "of.${thread:-*}" ! -exec grep -q '^prctl(PR_SET_NAME, "softhca"' {} \; -exec cat {} + |
+        grep -vE '^(\+\+\+|---)'
 }
 
 # compare PROGRAM SHORT LONG [ARGUMENT]: runs with so many operations; at most $tolerance more calls in the long one.

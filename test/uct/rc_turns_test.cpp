@@ -82,6 +82,7 @@ TEST(Turn, HandlesSoManyDatagrams)
     for (unsigned i = 0; i < kFlood; ++i) {
         ask(i);
     }
+    finish_posted();
     std::this_thread::sleep_for(20ms);
     const std::vector<int> channel = turn();
     ASSERT_EQ(channel.size(), 1u);

@@ -110,6 +110,15 @@ TEST_F(Send, InlineWrite)
     EXPECT_EQ(rings.doorbell[64], std::byte{0});
 }
 
+TEST_F(Send, EmptyInlinePieceWithoutAddress)
+{
+    std::array pieces = {piece_of("headers!", 8), piece_of(nullptr, 0), piece_of("more", 4)};
+    auto wr = write_of(pieces.data(), 3, IBV_SEND_INLINE);
+    ASSERT_EQ(post(wr), 0);
+    EXPECT_EQ(be32toh(segment<mlx5_wqe_inl_data_seg>(0, 2).byte_count), 12 | MLX5_INLINE_SEG);
+    EXPECT_EQ(std::memcmp(&segment<char>(0, 2) + 4, "headers!more", 12), 0);
+}
+
 TEST_F(Send, HalvesOfTheRegisterTakeTurns)
 {
     const char data[8] = "1234567";
