@@ -90,7 +90,7 @@ TEST_F(DoctorReportsTest, APodWithoutTheInterfaceOfItsHca)
 TEST_F(DoctorReportsTest, ShortPacketsOfRoce)
 {
     make_ethernet();
-    write(std::string(kHca) + "/net/eth0/mtu", "1500\n");
+    write("sys/class/net/eth0/mtu", "1500\n");
     first_is("roce.mtu", "");
 }
 
