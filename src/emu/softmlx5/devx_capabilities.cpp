@@ -3,9 +3,12 @@
 // Commands about the device as such. A capability that is not set is one that it does not have: of
 // most structures all.
 #include "emu/softhca/config.hpp"
+#include "emu/softhca/device.hpp"
 #include "emu/softmlx5/devx_commands.hpp"
 
 #include <bit>
+
+#include <endian.h>
 
 namespace softmlx5 {
 namespace {
@@ -76,6 +79,28 @@ void query_hca_cap(const Context& context, const prm::Input& in, const prm::Outp
     }
 }
 
+Outcome query_hca_vport_context(const Context& context, const prm::Input& in,
+                                const prm::Output& out)
+{
+    using namespace prm::hca_vport_context;
+    const prm::Output vport = out.at(prm::query_hca_vport_context_out::hca_vport_context);
+    const unsigned device = context.hca.device;
+    if (in.word(prm::query_hca_vport_context_in::port_num) > 1) { // 0: there is one alone
+        return {prm::Status::bad_parameter, Syndrome::not_emulated};
+    }
+    const ibv_port_attr port = softhca::describe_port(*context.hca.process, device);
+    vport.set(port_physical_state, port.phys_state);
+    vport.set(port_state, port.state);
+    vport.set(vport_state, port.state);
+    vport.set(lid, port.lid);
+    vport.set(sm_lid, port.sm_lid);
+    vport.set(subnet_timeout, port.subnet_timeout);
+    for (const prm::Field guid : {system_image_guid, node_guid, port_guid}) {
+        vport.set(guid, be64toh(softhca::device_guid(device)));
+    }
+    return {};
+}
+
 } // namespace
 
 Outcome execute_general(Context& context, prm::Input in, prm::Output out)
@@ -84,6 +109,8 @@ Outcome execute_general(Context& context, prm::Input in, prm::Output out)
     case prm::kQueryHcaCap:
         query_hca_cap(context, in, out);
         return {};
+    case prm::kQueryHcaVportContext:
+        return query_hca_vport_context(context, in, out);
     case prm::kQueryLag: // ports are not bonded: all is zero
         return {};
     default:

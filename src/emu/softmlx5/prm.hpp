@@ -72,6 +72,7 @@ enum Opcode : std::uint16_t {
     k2ResetQp = 0x50a,
     kQueryQp = 0x50b,
     kCreateDct = 0x710,
+    kQueryHcaVportContext = 0x762,
     kQueryLag = 0x842,
     kCreateRmp = 0x90c,
 };
@@ -121,6 +122,18 @@ constexpr Field atomic_req_8B_endianness_mode = {0x40, 2}, atomic_operations = {
 }
 enum AtomicOperations : unsigned { kCompareSwap = 1, kFetchAdd = 2 };
 constexpr unsigned kHostEndianness = 1;
+
+namespace query_hca_vport_context_in {
+constexpr Field port_num = {0x4c, 4};
+}
+namespace query_hca_vport_context_out {
+constexpr Part hca_vport_context = {0x80};
+}
+namespace hca_vport_context {
+constexpr Field port_physical_state = {0x110, 4}, port_state = {0x118, 4}, vport_state = {0x11c, 4},
+                system_image_guid = {0x140, 64}, port_guid = {0x180, 64}, node_guid = {0x1c0, 64},
+                lid = {0x2e0, 16}, subnet_timeout = {0x2fb, 5}, sm_lid = {0x300, 16};
+}
 
 // ---- queues
 
