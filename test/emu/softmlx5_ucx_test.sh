@@ -20,31 +20,40 @@ expect "UCX has its transports for it" "dc_mlx5 rc_mlx5 rc_verbs ud_mlx5 ud_verb
 # ucx TLS ARGUMENTS: by these transports alone.
 ucx() {
     export UCX_TLS="$1"
-    both "$1 $2" "ucx_perftest -p PORT -w 5 -n $messages $2" # the server of newer releases needs it, too
+    both "${without-}$1 $2" "ucx_perftest -p PORT -w 5 -n $messages $2" # the server of newer releases needs it, too
     unset UCX_TLS
 }
-ucx rc_x "-t am_lat -x rc_mlx5 -d mlx5_0:1"
-ucx rc_x "-t put_lat -x rc_mlx5 -d mlx5_0:1"
-ucx rc_x "-t am_bw -D bcopy -s 4096 -x rc_mlx5 -d mlx5_0:1"
-ucx rc_x "-t am_bw -D zcopy -s 4096 -x rc_mlx5 -d mlx5_0:1"
-ucx ud_x "-t am_lat -x ud_mlx5 -d mlx5_0:1"
-for tls in rc_x,self ud_x,self rc_v,ud_v,self; do
-    ucx $tls "-t tag_lat"
-    ucx $tls "-t tag_bw -s 100000"
-done
-UCX_FENCE_MODE=weak # the other one of UCX 1.18 reads with an invalid key where there is no DEVX
-export UCX_FENCE_MODE
-for test in "ucp_put_lat" "ucp_put_bw -s 8192" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "ucp_swap" "stream_bw -s 4096" \
-    "tag_lat -E sleep"; do
-    ucx rc_x,self "-t $test"
-done
 
-ucx dc_x "-t am_lat -x dc_mlx5 -d mlx5_0:1"
-ucx dc_x "-t put_bw -D zcopy -s 4096 -x dc_mlx5 -d mlx5_0:1"
-for test in "tag_lat" "tag_bw -s 100000" "ucp_put_lat" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap"; do
-    ucx dc_x,self "-t $test"
+# Queues that UCX makes itself by DEVX, and those that libmlx5 makes for it.
+for devx in y n; do
+    export SOFTMLX5_DEVX=$devx
+    [ $devx = y ] || without="without DEVX: "
+    env LD_PRELOAD="$mlx5" UCX_LOG_LEVEL=debug UCX_TLS=rc_x,self timeout 60 ucx_info -epw -u t >"$work/objects" 2>&1
+    expect "${without-}UCX opens the device so" $devx "$(if grep -q 'opened DEVX md' "$work/objects"; then echo y; else echo n; fi)"
+    ucx rc_x "-t am_lat -x rc_mlx5 -d mlx5_0:1"
+    ucx rc_x "-t put_lat -x rc_mlx5 -d mlx5_0:1"
+    ucx rc_x "-t am_bw -D bcopy -s 4096 -x rc_mlx5 -d mlx5_0:1"
+    ucx rc_x "-t am_bw -D zcopy -s 4096 -x rc_mlx5 -d mlx5_0:1"
+    ucx ud_x "-t am_lat -x ud_mlx5 -d mlx5_0:1"
+    for tls in rc_x,self ud_x,self rc_v,ud_v,self; do
+        ucx $tls "-t tag_lat"
+        ucx $tls "-t tag_bw -s 100000"
+    done
+    UCX_FENCE_MODE=weak # the other one of UCX 1.18 reads with an invalid key where there is no DEVX
+    export UCX_FENCE_MODE
+    for test in "ucp_put_lat" "ucp_put_bw -s 8192" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "ucp_swap" "stream_bw -s 4096" \
+        "tag_lat -E sleep"; do
+        ucx rc_x,self "-t $test"
+    done
+
+    ucx dc_x "-t am_lat -x dc_mlx5 -d mlx5_0:1"
+    ucx dc_x "-t put_bw -D zcopy -s 4096 -x dc_mlx5 -d mlx5_0:1"
+    for test in "tag_lat" "tag_bw -s 100000" "ucp_put_lat" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "tag_lat -E sleep"; do
+        ucx dc_x,self "-t $test"
+    done
+    ucx dc_x,self "-t tag_bw -s 8 -n 3000" # UCX's flow control answers where a message came from
 done
-ucx dc_x,self "-t tag_bw -s 8 -n 3000" # UCX's flow control answers where a message came from
+unset SOFTMLX5_DEVX without
 
 # ---- RoCE
 

@@ -104,6 +104,16 @@ int destroy_qp(Context& context, Command& command);
 int attach_mcast(Context& context, Command& command);
 int detach_mcast(Context& context, Command& command);
 
+// What the commands about objects come to, of the verbs and of DEVX: 0 or an errno.
+int make_cq(Context& context, const CqRequest& request, std::shared_ptr<CompletionChannel> channel,
+            std::shared_ptr<AsyncChannel> async, std::uint32_t vector, Cq*& made);
+int make_srq(Context& context, Pd& pd, const SrqRequest& request, Srq*& made);
+int make_qp(Context& context, const QpRequest& request, Qp*& made);
+// The events are those that the program has read.
+int remove_cq(Context& context, std::uint32_t handle, ib_uverbs_destroy_cq_resp& events);
+int remove_srq(Context& context, std::uint32_t handle, ib_uverbs_destroy_srq_resp& events);
+int remove_qp(Context& context, std::uint32_t handle, ib_uverbs_destroy_qp_resp& events);
+
 // Whether the adapter reaches the memory of a queue and of its record, as a thread of the process:
 // 0 or an errno. What lies on a GPU it does not.
 int check_queue(std::uint64_t queue, std::size_t bytes, std::uint64_t record);

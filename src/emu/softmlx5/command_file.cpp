@@ -124,7 +124,10 @@ void forget(int fd)
     }
     const Adapter::Guard guard;
     mark(fd, Kind::other);
-    files().channels.erase(fd);
+    if (const auto channel = find_channel(fd)) {
+        channel->end(); // objects may have it still
+        files().channels.erase(fd);
+    }
     files().contexts.erase(fd);
 }
 

@@ -3,9 +3,9 @@
 // Open devices, see context.hpp.
 #include "emu/softmlx5/context.hpp"
 
-#include "emu/softhca/channel.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/adapter.hpp"
+#include "emu/softmlx5/prm.hpp"
 
 #include <system_error>
 
@@ -13,6 +13,29 @@
 #include <unistd.h>
 
 namespace softmlx5 {
+namespace {
+
+prm::Event devx_event(unsigned type)
+{
+    switch (type) {
+    case IBV_EVENT_SRQ_ERR:
+        return prm::kSrqCatastrophic;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+        return prm::kSrqLimit;
+    case IBV_EVENT_QP_REQ_ERR:
+        return prm::kWqInvalidRequest;
+    case IBV_EVENT_QP_ACCESS_ERR:
+        return prm::kWqAccess;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        return prm::kSrqLastWqe;
+    case IBV_EVENT_SQ_DRAINED:
+        return prm::kSqDrained;
+    default:
+        return prm::kWqCatastrophic;
+    }
+}
+
+} // namespace
 
 Mr::~Mr()
 {
@@ -53,6 +76,15 @@ Context::~Context()
     softhca::close_context(hca);
 }
 
+bool Context::tell_devx(DevxObject::Kind kind, const softhca::AsyncNotice& notice)
+{
+    DevxObject* const object = devx_objects.find(DevxObject::handle_of(kind, notice.object));
+    if (object != nullptr) {
+        object->tell(devx_event(notice.type));
+    }
+    return object != nullptr;
+}
+
 void Context::take_events()
 {
     softhca::AsyncNotice notice;
@@ -67,6 +99,9 @@ void Context::take_events()
                 arena.recv_queue(softhca::kMaxQps + notice.object).generation != notice.identity) {
                 continue;
             }
+            if (tell_devx(DevxObject::Kind::rmp, notice)) {
+                continue;
+            }
             srq->count_event();
             element = srq->user_handle();
             break;
@@ -78,6 +113,9 @@ void Context::take_events()
         case IBV_EVENT_SQ_DRAINED: {
             Qp* qp = qps.find(notice.object);
             if (qp == nullptr || qp->hca().qp_num != notice.identity) {
+                continue;
+            }
+            if (tell_devx(DevxObject::Kind::qp, notice)) {
                 continue;
             }
             qp->count_event();

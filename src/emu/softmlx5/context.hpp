@@ -4,8 +4,10 @@
 // indices of softhca's, but for address handles. All of it under the adapter's lock.
 #pragma once
 
+#include "emu/softhca/channel.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
+#include "emu/softmlx5/devx_object.hpp"
 #include "emu/softmlx5/qp.hpp"
 
 #include <cstdint>
@@ -80,11 +82,18 @@ struct Context {
     // Passes on softhca's events, to the objects that they name.
     void take_events();
 
+    // By its number; null: there is none.
+    Srq* find_srq(std::uint32_t number) { return srqs.find(number - 1); }
+
     Adapter& adapter;
     softhca::Context& hca;
     std::shared_ptr<AsyncChannel> async;
     std::uint32_t doorbell_pages = 0; // handed out
     std::uint32_t next_ah = 0;
+    bool has_devx = false;
+    std::uint32_t latest_umem = 0;
+    std::map<std::uint32_t, std::shared_ptr<const Umem>> umems;
+    Handles<DevxObject> devx_objects;
     // The last go first.
     Handles<Pd> pds;
     Handles<Ah> ahs;
@@ -93,6 +102,10 @@ struct Context {
     Handles<Cq> cqs;
     Handles<Srq> srqs;
     Handles<Qp> qps;
+
+  private:
+    // Whether an event is that of an object of DEVX, which tells those that want it.
+    bool tell_devx(DevxObject::Kind kind, const softhca::AsyncNotice& notice);
 };
 
 } // namespace softmlx5

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include <endian.h>
 #include <time.h>
@@ -198,8 +199,7 @@ void Cq::resize(const mlx5_ib_resize_cq& memory, std::uint32_t entries)
 
 void Cq::report_overrun()
 {
-    if (!overrun_) {
-        overrun_ = true;
+    if (!std::exchange(overrun_, true) && async_ != nullptr) {
         ++async_events_;
         async_->write({user_handle_, IBV_EVENT_CQ_ERR, 0});
     }
@@ -233,9 +233,11 @@ ib_uverbs_destroy_cq_resp Cq::end()
         completion_events_ -= channel_->take_back(
             [this](const auto& event) { return event.cq_handle == user_handle_; });
     }
-    async_events_ -= async_->take_back([this](const auto& event) {
-        return event.event_type == IBV_EVENT_CQ_ERR && event.element == user_handle_;
-    });
+    if (async_ != nullptr) {
+        async_events_ -= async_->take_back([this](const auto& event) {
+            return event.event_type == IBV_EVENT_CQ_ERR && event.element == user_handle_;
+        });
+    }
     return {completion_events_, async_events_};
 }
 

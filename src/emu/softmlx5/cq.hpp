@@ -29,6 +29,7 @@ struct CqRequest {
 
 class Cq {
   public:
+    // Where it tells of completions and of its overrun; null: nowhere.
     Cq(ibv_cq& hca, const CqRequest& request, std::shared_ptr<CompletionChannel> channel,
        std::shared_ptr<AsyncChannel> async);
     ~Cq();
@@ -48,6 +49,12 @@ class Cq {
     std::uint8_t room() const { return entry_size_ == sizeof(mlx5_cqe64) ? 32 : 64; }
     // Writes the event that the program waits for, if it is due.
     void notify();
+    // By this from now on, as the handle.
+    void notify_by(std::shared_ptr<CompletionChannel> channel, std::uint64_t user_handle)
+    {
+        channel_ = std::move(channel);
+        user_handle_ = user_handle;
+    }
     // An entry is lost, and nothing comes any more.
     void report_overrun();
 
@@ -63,12 +70,12 @@ class Cq {
     void translate(Adapter& adapter, const ibv_wc& wc, const softhca::Payload& payload);
 
     ibv_cq& hca_;
-    const std::uint64_t user_handle_;
+    std::uint64_t user_handle_;
     std::uint8_t* ring_;
     std::uint32_t* const record_; // big-endian: polled up to, armed from
     std::uint32_t entry_size_, entries_;
     const bool ignores_overrun_;
-    std::shared_ptr<CompletionChannel> channel_; // null: none
+    std::shared_ptr<CompletionChannel> channel_;
     std::shared_ptr<AsyncChannel> async_;
     std::uint32_t produced_ = 0;
     bool overrun_ = false;

@@ -32,7 +32,6 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
 {
     wanted.request.memory = command.driver_request<mlx5_ib_create_cq>();
     const mlx5_ib_create_cq& memory = wanted.request.memory;
-    const std::uint32_t cqe = wanted.request.cqe;
     if (memory.cqe_comp_en != 0 || (memory.flags & MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS) != 0) {
         return EOPNOTSUPP;
     }
@@ -43,27 +42,54 @@ int create(Context& context, Wanted& wanted, Command& command, ib_uverbs_create_
             return EBADF;
         }
     }
-    if (!is_size(cqe, memory.cqe_size)) {
+    Cq* cq = nullptr;
+    if (const int error = make_cq(context, wanted.request, std::move(channel), context.async,
+                                  wanted.vector, cq)) {
+        return error;
+    }
+    answer = {cq->hca().handle, wanted.request.cqe, {}};
+    command.driver_answer(mlx5_ib_create_cq_resp{cq->hca().handle, 0});
+    return 0;
+}
+
+} // namespace
+
+int make_cq(Context& context, const CqRequest& request, std::shared_ptr<CompletionChannel> channel,
+            std::shared_ptr<AsyncChannel> async, std::uint32_t vector, Cq*& made)
+{
+    const mlx5_ib_create_cq& memory = request.memory;
+    if (!is_size(request.cqe, memory.cqe_size)) {
         return EINVAL;
     }
-    const std::uint32_t entries = std::bit_ceil(cqe + 1);
+    const std::uint32_t entries = std::bit_ceil(request.cqe + 1);
     if (const int error =
             check_queue(memory.buf_addr, std::size_t{entries} * memory.cqe_size, memory.db_addr)) {
         return error;
     }
     ibv_cq* cq = softhca::create_cq(&context.hca.verbs.context, entries_of_hca(entries), nullptr,
-                                    nullptr, static_cast<int>(wanted.vector));
+                                    nullptr, static_cast<int>(vector));
     if (cq == nullptr) {
         return errno;
     }
-    context.cqs.add(cq->handle,
-                    std::make_unique<Cq>(*cq, wanted.request, std::move(channel), context.async));
-    answer = {cq->handle, cqe, {}};
-    command.driver_answer(mlx5_ib_create_cq_resp{cq->handle, 0});
+    auto object = std::make_unique<Cq>(*cq, request, std::move(channel), std::move(async));
+    made = object.get();
+    context.cqs.add(cq->handle, std::move(object));
     return 0;
 }
 
-} // namespace
+int remove_cq(Context& context, std::uint32_t handle, ib_uverbs_destroy_cq_resp& events)
+{
+    Cq* cq = context.cqs.find(handle);
+    if (cq == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::object_of<softhca::Cq>(&cq->hca()).children.load() != 0) {
+        return EBUSY;
+    }
+    events = cq->end();
+    context.cqs.remove(handle);
+    return 0;
+}
 
 int create_comp_channel(Context&, Command& command)
 {
@@ -138,17 +164,10 @@ int resize_cq(Context& context, Command& command)
 
 int destroy_cq(Context& context, Command& command)
 {
-    const auto handle = command.request<ib_uverbs_destroy_cq>().cq_handle;
-    Cq* cq = context.cqs.find(handle);
-    if (cq == nullptr) {
-        return EINVAL;
-    }
-    if (softhca::object_of<softhca::Cq>(&cq->hca()).children.load() != 0) {
-        return EBUSY;
-    }
-    command.answer(cq->end());
-    context.cqs.remove(handle);
-    return 0;
+    ib_uverbs_destroy_cq_resp events = {};
+    const int error = remove_cq(context, command.request<ib_uverbs_destroy_cq>().cq_handle, events);
+    command.answer(events);
+    return error;
 }
 
 } // namespace softmlx5

@@ -4,6 +4,7 @@
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/device.hpp"
 #include "emu/softmlx5/command.hpp"
+#include "emu/softmlx5/settings.hpp"
 
 #include <cerrno>
 #include <cstddef>
@@ -57,7 +58,8 @@ ib_uverbs_query_device_resp describe(const Context& context)
 int get_context(Context& context, Command& command)
 {
     const auto wanted = command.driver_request<mlx5_ib_alloc_ucontext_req_v2>();
-    if ((wanted.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0) {
+    context.has_devx = (wanted.flags & MLX5_IB_ALLOC_UCTX_DEVX) != 0;
+    if (context.has_devx && !settings().devx) {
         return EOPNOTSUPP; // libmlx5 asks again without
     }
     const softhca::Profile& profile = softhca::profile_of(context.hca.device);

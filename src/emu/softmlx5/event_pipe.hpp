@@ -21,12 +21,10 @@ class EventPipe {
     EventPipe& operator=(const EventPipe&) = delete;
     ~EventPipe()
     {
-        if (write_fd_ >= 0) {
-            close(write_fd_);
-        }
         if (read_fd_ >= 0 && !given_) {
             close(read_fd_);
         }
+        end();
     }
 
     // 0 or an errno.
@@ -45,6 +43,15 @@ class EventPipe {
     {
         given_ = true;
         return read_fd_;
+    }
+
+    // The program closes its end: what is written from then on goes nowhere.
+    void end()
+    {
+        if (write_fd_ >= 0) {
+            close(write_fd_);
+        }
+        read_fd_ = write_fd_ = -1;
     }
 
     // A full pipe drops it; nobody reads there.

@@ -7,7 +7,8 @@
 #include "emu/softhca/config.hpp"
 #include "emu/softhca/device.hpp"
 #include "emu/softhca/ops.hpp"
-#include "emu/softmlx5/command.hpp"
+#include "emu/softmlx5/attributes.hpp"
+#include "emu/softmlx5/devx_methods.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -16,70 +17,6 @@
 
 namespace softmlx5 {
 namespace {
-
-template <class Header>
-auto find(Header& header, unsigned id) -> decltype(&header.attrs[0])
-{
-    for (unsigned i = 0; i < header.num_attrs; ++i) {
-        if (header.attrs[i].attr_id == id) {
-            return &header.attrs[i];
-        }
-    }
-    return nullptr;
-}
-
-// Short inputs stand in the attribute itself.
-Command::In input(const ib_uverbs_ioctl_hdr& header, unsigned id)
-{
-    const ib_uverbs_attr* attribute = find(header, id);
-    if (attribute == nullptr) {
-        return {};
-    }
-    const bool is_short = attribute->len <= sizeof attribute->data;
-    return {is_short ? &attribute->data : reinterpret_cast<const void*>(attribute->data),
-            attribute->len};
-}
-
-Command::Out output(ib_uverbs_ioctl_hdr& header, unsigned id)
-{
-    ib_uverbs_attr* attribute = find(header, id);
-    if (attribute == nullptr) {
-        return {};
-    }
-    attribute->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-    return {reinterpret_cast<void*>(attribute->data), attribute->len};
-}
-
-template <class Value>
-Value value(const ib_uverbs_ioctl_hdr& header, unsigned id)
-{
-    Value result = {};
-    const Command::In from = input(header, id);
-    if (from.length != 0) {
-        std::memcpy(&result, from.start, std::min(from.length, sizeof result));
-    }
-    return result;
-}
-
-template <class Value>
-void answer(ib_uverbs_ioctl_hdr& header, unsigned id, const Value& value)
-{
-    const Command::Out to = output(header, id);
-    std::memcpy(to.start, &value, std::min(to.length, sizeof value));
-}
-
-// An object's handle, which both sides write into the attribute.
-std::uint32_t handle(const ib_uverbs_ioctl_hdr& header, unsigned id)
-{
-    const ib_uverbs_attr* attribute = find(header, id);
-    return attribute == nullptr ? softhca::kNone : static_cast<std::uint32_t>(attribute->data);
-}
-void answer_handle(ib_uverbs_ioctl_hdr& header, unsigned id, std::uint64_t value)
-{
-    if (ib_uverbs_attr* attribute = find(header, id)) {
-        attribute->data = value;
-    }
-}
 
 constexpr struct {
     unsigned number;
@@ -281,7 +218,25 @@ constexpr struct {
     {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, reg_dmabuf_mr},
     {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, alloc_doorbell_page},
     {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, free_doorbell_page},
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER, devx_other},
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_EQN, devx_query_eqn},
+    {MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT, devx_subscribe},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE, devx_create},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_DESTROY, devx_destroy},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY, devx_modify},
+    {MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY, devx_query},
+    {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_REG, devx_register},
+    {MLX5_IB_OBJECT_DEVX_UMEM, MLX5_IB_METHOD_DEVX_UMEM_DEREG, devx_deregister},
+    {MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD, MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
+     devx_open_channel},
 };
+
+bool is_devx(const ib_uverbs_ioctl_hdr& header)
+{
+    return header.object_id == MLX5_IB_OBJECT_DEVX || header.object_id == MLX5_IB_OBJECT_DEVX_OBJ ||
+           header.object_id == MLX5_IB_OBJECT_DEVX_UMEM ||
+           header.object_id == MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD;
+}
 
 } // namespace
 
@@ -303,7 +258,8 @@ int execute(Context* context, ib_uverbs_ioctl_hdr& header)
     }
     for (const auto& known : kMethods) {
         if (known.object == header.object_id && known.method == header.method_id) {
-            return known.execute(*context, header);
+            return is_devx(header) && !context->has_devx ? EPROTONOSUPPORT
+                                                         : known.execute(*context, header);
         }
     }
     return EPROTONOSUPPORT;

@@ -12,6 +12,23 @@
 
 namespace softmlx5 {
 
+// What a CREATE_QP names.
+struct QpRequest {
+    std::uint64_t user_handle;
+    ibv_qp_type type; // softhca's
+    Pd* pd;
+    Cq *send_cq, *recv_cq;
+    Srq* srq; // null: none
+    mlx5_ib_create_qp memory;
+    std::uint8_t longest_in_cqe; // of messages
+
+    std::size_t ring_bytes() const
+    {
+        return (std::size_t{memory.rq_wqe_count} << memory.rq_wqe_shift) +
+               std::size_t{memory.sq_wqe_count} * MLX5_SEND_WQE_BB;
+    }
+};
+
 class Qp {
   public:
     Qp(ibv_qp& hca, std::uint64_t user_handle, const mlx5_ib_create_qp& memory, Pd& pd,

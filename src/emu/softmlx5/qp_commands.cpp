@@ -30,56 +30,30 @@ int create(Context& context, const Request& request, Command& command,
                  : request.qp_type != IBV_QPT_DRIVER)) {
         return EOPNOTSUPP;
     }
-    Pd* pd = context.pds.find(request.pd_handle);
-    Cq* send_cq = context.cqs.find(request.send_cq_handle);
-    Cq* recv_cq = context.cqs.find(request.recv_cq_handle);
-    Srq* srq = request.is_srq != 0 ? context.srqs.find(request.srq_handle) : nullptr;
-    const std::uint32_t rq_count = memory.rq_wqe_count, sq_count = memory.sq_wqe_count;
-    if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr ||
-        (request.is_srq != 0 && srq == nullptr) ||
-        (is_target && (srq == nullptr || rq_count + sq_count != 0)) ||
-        (rq_count & (rq_count - 1)) != 0 || (sq_count & (sq_count - 1)) != 0 ||
-        memory.rq_wqe_shift > 16) {
+    QpRequest wanted = {};
+    wanted.user_handle = request.user_handle;
+    wanted.type = is_target ? softhca::kDct
+                  : dc != 0 ? softhca::kDci
+                            : static_cast<ibv_qp_type>(request.qp_type);
+    wanted.pd = context.pds.find(request.pd_handle);
+    wanted.send_cq = context.cqs.find(request.send_cq_handle);
+    wanted.recv_cq = context.cqs.find(request.recv_cq_handle);
+    wanted.srq = request.is_srq != 0 ? context.srqs.find(request.srq_handle) : nullptr;
+    wanted.memory = memory;
+    if (wanted.pd == nullptr || wanted.send_cq == nullptr || wanted.recv_cq == nullptr ||
+        (request.is_srq != 0 && wanted.srq == nullptr)) {
         return EINVAL;
     }
-    if (!is_target) {
-        const std::size_t bytes = (std::size_t{rq_count} << memory.rq_wqe_shift) +
-                                  std::size_t{sq_count} * MLX5_SEND_WQE_BB;
-        if (const int error = check_queue(memory.buf_addr, bytes, memory.db_addr)) {
-            return error;
-        }
+    if ((memory.flags & MLX5_QP_FLAG_SCATTER_CQE) != 0 && wanted.type != softhca::kDci &&
+        wanted.type != IBV_QPT_UD) {
+        wanted.longest_in_cqe = wanted.recv_cq->room();
     }
-    ibv_qp_init_attr init = {};
-    init.send_cq = &send_cq->hca();
-    init.recv_cq = &recv_cq->hca();
-    init.srq = srq == nullptr ? nullptr : &srq->hca();
-    init.qp_type = is_target ? softhca::kDct
-                   : dc != 0 ? softhca::kDci
-                             : static_cast<ibv_qp_type>(request.qp_type);
-    // As many as the rings can hold, of the pieces that fit into one request.
-    // In a DC initiator another target is one more request.
-    init.cap.max_send_wr = std::min(sq_count * (dc != 0 ? 2 : 1), softhca::kMaxQueueDepth);
-    init.cap.max_recv_wr = rq_count;
-    init.cap.max_send_sge = softhca::kMaxSge;
-    init.cap.max_recv_sge = rq_count == 0 ? 0 : softhca::kMaxSge;
-    ibv_qp* qp = softhca::create_qp(&pd->hca(), init, is_target ? memory.access_key : 0);
-    if (qp == nullptr) {
-        return errno;
+    Qp* qp = nullptr;
+    if (const int error = make_qp(context, wanted, qp)) {
+        return error;
     }
-    try {
-        auto made = std::make_unique<Qp>(*qp, request.user_handle, memory, *pd, *send_cq);
-        context.adapter.add(*made);
-        context.qps.add(qp->handle, std::move(made));
-    } catch (const std::system_error& error) {
-        softhca::destroy_qp(qp);
-        return error.code().value();
-    }
-    if ((memory.flags & MLX5_QP_FLAG_SCATTER_CQE) != 0 && dc != MLX5_QP_FLAG_TYPE_DCI &&
-        request.qp_type != IBV_QPT_UD) {
-        softhca::leave_to_poller(qp, recv_cq->room());
-    }
-    answer.qp_handle = qp->handle;
-    answer.qpn = qp->qp_num;
+    answer.qp_handle = qp->hca().handle;
+    answer.qpn = qp->hca().qp_num;
     answer.max_send_wr = request.max_send_wr;
     answer.max_recv_wr = request.max_recv_wr;
     answer.max_send_sge = request.max_send_sge;
@@ -173,6 +147,77 @@ int change_group(Context& context, Command& command,
 
 } // namespace
 
+int make_qp(Context& context, const QpRequest& request, Qp*& made)
+{
+    const mlx5_ib_create_qp& memory = request.memory;
+    const std::uint32_t rq_count = memory.rq_wqe_count, sq_count = memory.sq_wqe_count;
+    const bool is_target = request.type == softhca::kDct;
+    if ((is_target && (request.srq == nullptr || rq_count + sq_count != 0)) ||
+        (rq_count & (rq_count - 1)) != 0 || (sq_count & (sq_count - 1)) != 0 ||
+        memory.rq_wqe_shift > 16) {
+        return EINVAL;
+    }
+    if (!is_target) {
+        if (const int error = check_queue(memory.buf_addr, request.ring_bytes(), memory.db_addr)) {
+            return error;
+        }
+    }
+    ibv_qp_init_attr init = {};
+    init.send_cq = &request.send_cq->hca();
+    init.recv_cq = &request.recv_cq->hca();
+    init.srq = request.srq == nullptr ? nullptr : &request.srq->hca();
+    init.qp_type = request.type;
+    // As many as the rings can hold, of the pieces that fit into one request.
+    // In a DC initiator another target is one more request.
+    init.cap.max_send_wr =
+        std::min(sq_count * (request.type == softhca::kDci ? 2 : 1), softhca::kMaxQueueDepth);
+    init.cap.max_recv_wr = rq_count;
+    init.cap.max_send_sge = softhca::kMaxSge;
+    init.cap.max_recv_sge = rq_count == 0 ? 0 : softhca::kMaxSge;
+    ibv_qp* qp = softhca::create_qp(&request.pd->hca(), init, is_target ? memory.access_key : 0);
+    if (qp == nullptr) {
+        return errno;
+    }
+    try {
+        auto object =
+            std::make_unique<Qp>(*qp, request.user_handle, memory, *request.pd, *request.send_cq);
+        made = object.get();
+        context.adapter.add(*object);
+        context.qps.add(qp->handle, std::move(object));
+    } catch (const std::system_error& error) {
+        softhca::destroy_qp(qp);
+        return error.code().value();
+    }
+    if (request.longest_in_cqe != 0) {
+        softhca::leave_to_poller(qp, std::min(request.longest_in_cqe, request.recv_cq->room()));
+    }
+    return 0;
+}
+
+int remove_qp(Context& context, std::uint32_t handle, ib_uverbs_destroy_qp_resp& events)
+{
+    Qp* qp = context.qps.find(handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::is_attached(*context.hca.process, qp->hca().qp_num)) {
+        return EBUSY;
+    }
+    context.adapter.look(); // what was posted last is still sent
+    const unsigned unread = context.async->take_back([qp](const auto& event) {
+        const auto type = static_cast<ibv_event_type>(event.event_type);
+        const bool is_about_qp = type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+                                 type == IBV_EVENT_QP_ACCESS_ERR ||
+                                 type == IBV_EVENT_QP_LAST_WQE_REACHED ||
+                                 type == IBV_EVENT_SQ_DRAINED;
+        return is_about_qp && event.element == qp->user_handle();
+    });
+    events = {qp->events() - unread};
+    context.adapter.remove(*qp);
+    context.qps.remove(handle);
+    return 0;
+}
+
 int create_qp(Context& context, Command& command)
 {
     ib_uverbs_create_qp_resp answer = {};
@@ -236,27 +281,10 @@ int query_qp(Context& context, Command& command)
 
 int destroy_qp(Context& context, Command& command)
 {
-    const auto handle = command.request<ib_uverbs_destroy_qp>().qp_handle;
-    Qp* qp = context.qps.find(handle);
-    if (qp == nullptr) {
-        return EINVAL;
-    }
-    if (softhca::is_attached(*context.hca.process, qp->hca().qp_num)) {
-        return EBUSY;
-    }
-    context.adapter.look(); // what was posted last is still sent
-    const unsigned unread = context.async->take_back([qp](const auto& event) {
-        const auto type = static_cast<ibv_event_type>(event.event_type);
-        const bool is_about_qp = type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
-                                 type == IBV_EVENT_QP_ACCESS_ERR ||
-                                 type == IBV_EVENT_QP_LAST_WQE_REACHED ||
-                                 type == IBV_EVENT_SQ_DRAINED;
-        return is_about_qp && event.element == qp->user_handle();
-    });
-    command.answer(ib_uverbs_destroy_qp_resp{qp->events() - unread});
-    context.adapter.remove(*qp);
-    context.qps.remove(handle);
-    return 0;
+    ib_uverbs_destroy_qp_resp events = {};
+    const int error = remove_qp(context, command.request<ib_uverbs_destroy_qp>().qp_handle, events);
+    command.answer(events);
+    return error;
 }
 
 int attach_mcast(Context& context, Command& command)

@@ -20,11 +20,8 @@ std::size_t Srq::stride(std::uint32_t max_sge)
         sizeof(mlx5_wqe_srq_next_seg) + max_sge * sizeof(mlx5_wqe_data_seg), 32));
 }
 
-Srq::Srq(ibv_srq& hca, std::uint64_t user_handle, const mlx5_ib_create_srq& memory,
-         std::uint32_t max_sge)
-    : hca_(hca), user_handle_(user_handle),
-      requests_(reinterpret_cast<const std::uint8_t*>(memory.buf_addr)),
-      record_(reinterpret_cast<std::uint32_t*>(memory.db_addr)), stride_(stride(max_sge))
+Srq::Srq(ibv_srq& hca, std::uint64_t user_handle, const SrqMemory& memory)
+    : hca_(hca), user_handle_(user_handle), memory_(memory)
 {
 }
 
@@ -35,12 +32,15 @@ Srq::~Srq()
 
 bool Srq::take_posted()
 {
+    auto& record = *reinterpret_cast<std::uint32_t*>(memory_.record);
     const auto posted = static_cast<std::uint16_t>(
-        be32toh(std::atomic_ref(*record_).load(std::memory_order_acquire)));
+        be32toh(std::atomic_ref(record).load(std::memory_order_acquire)));
     const bool some = taken_ != posted && !failed_;
     while (taken_ != posted && !failed_) {
-        const std::uint8_t* const request = requests_ + next_ * stride_;
-        RecvRequest receive(next_, request + sizeof(mlx5_wqe_srq_next_seg), request + stride_);
+        const auto* const request =
+            reinterpret_cast<const std::uint8_t*>(memory_.requests) + next_ * memory_.stride;
+        const auto* const link = reinterpret_cast<const mlx5_wqe_srq_next_seg*>(request);
+        RecvRequest receive(next_, request + sizeof *link, request + memory_.stride);
         ibv_recv_wr* bad;
         if (const int error = softhca::post_srq_recv(&hca_, &receive.wr, &bad)) {
             std::fprintf(stderr,
@@ -49,7 +49,8 @@ bool Srq::take_posted()
                          hca_.handle, next_, std::generic_category().message(error).c_str());
             failed_ = true;
         }
-        next_ = be16toh(reinterpret_cast<const mlx5_wqe_srq_next_seg*>(request)->next_wqe_index);
+        next_ =
+            (memory_.is_ring ? next_ + 1 : be16toh(link->next_wqe_index)) & (memory_.entries - 1);
         ++taken_;
     }
     return some;

@@ -10,19 +10,33 @@
 
 namespace softmlx5 {
 
+struct SrqMemory {
+    std::uint64_t requests, record;
+    std::size_t stride; // bytes from one request to the next
+    std::uint32_t entries;
+    bool is_ring; // they follow one another, and the names of the next do not count
+};
+
+// What a CREATE_SRQ, or one of an RMP, names.
+struct SrqRequest {
+    std::uint64_t user_handle;
+    std::uint32_t max_wr, max_sge, limit;
+    SrqMemory memory;
+};
+
 class Srq {
   public:
-    Srq(ibv_srq& hca, std::uint64_t user_handle, const mlx5_ib_create_srq& memory,
-        std::uint32_t max_sge);
+    Srq(ibv_srq& hca, std::uint64_t user_handle, const SrqMemory& memory);
     ~Srq();
     Srq(const Srq&) = delete;
     Srq& operator=(const Srq&) = delete;
 
-    // Bytes from one request to the next: libmlx5 and the kernel agree on it by the number of
-    // pieces.
+    // libmlx5 and the kernel agree on it by the number of pieces.
     static std::size_t stride(std::uint32_t max_sge);
 
     ibv_srq& hca() { return hca_; }
+    // By which queue pairs and programs name it: for UCX zero is none.
+    std::uint32_t number() const { return hca_.handle + 1; }
     std::uint64_t user_handle() const { return user_handle_; }
     void count_event() { ++events_; }
     std::uint32_t events() const { return events_; }
@@ -33,10 +47,8 @@ class Srq {
   private:
     ibv_srq& hca_;
     const std::uint64_t user_handle_;
-    const std::uint8_t* const requests_;
-    std::uint32_t* const record_;
-    const std::size_t stride_;
-    std::uint16_t next_ = 0; // its index
+    const SrqMemory memory_;
+    std::uint32_t next_ = 0; // its index
     std::uint16_t taken_ = 0;
     bool failed_ = false;
     std::uint32_t events_ = 0;

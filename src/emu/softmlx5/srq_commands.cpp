@@ -17,35 +17,77 @@ int create(Context& context, const Request& request, Command& command)
 {
     const auto memory = command.driver_request<mlx5_ib_create_srq>();
     Pd* pd = context.pds.find(request.pd_handle);
-    if (pd == nullptr || request.max_wr > softhca::kMaxQueueDepth ||
-        request.max_sge > softhca::kMaxSge) {
+    if (pd == nullptr) {
         return EINVAL;
-    }
-    const std::size_t bytes = std::bit_ceil(request.max_wr + 1) * Srq::stride(request.max_sge);
-    if (const int error = check_queue(memory.buf_addr, bytes, memory.db_addr)) {
-        return error;
     }
     if ((memory.flags & MLX5_SRQ_FLAG_SIGNATURE) != 0) {
         return EOPNOTSUPP;
     }
-    ibv_srq_init_attr init = {};
-    init.attr = {std::max(request.max_wr, 1u), request.max_sge, request.srq_limit};
-    ibv_srq* srq = softhca::create_srq(&pd->hca(), &init);
-    if (srq == nullptr) {
-        return errno;
+    Srq* srq = nullptr;
+    if (const int error = make_srq(
+            context, *pd,
+            {request.user_handle,
+             request.max_wr,
+             request.max_sge,
+             request.srq_limit,
+             {memory.buf_addr, memory.db_addr,
+              Srq::stride(std::min(request.max_sge, softhca::kMaxSge)),
+              std::bit_ceil(std::min(request.max_wr, softhca::kMaxQueueDepth) + 1), false}},
+            srq)) {
+        return error;
     }
-    context.srqs.add(srq->handle,
-                     std::make_unique<Srq>(*srq, request.user_handle, memory, request.max_sge));
     ib_uverbs_create_srq_resp answer = {};
-    answer.srq_handle = answer.srqn = srq->handle;
+    answer.srq_handle = srq->hca().handle;
+    answer.srqn = srq->number();
     answer.max_wr = request.max_wr;
     answer.max_sge = request.max_sge;
     command.answer(answer);
-    command.driver_answer(mlx5_ib_create_srq_resp{srq->handle, 0});
+    command.driver_answer(mlx5_ib_create_srq_resp{srq->number(), 0});
     return 0;
 }
 
 } // namespace
+
+int make_srq(Context& context, Pd& pd, const SrqRequest& request, Srq*& made)
+{
+    const SrqMemory& memory = request.memory;
+    if (request.max_wr > softhca::kMaxQueueDepth || request.max_sge > softhca::kMaxSge) {
+        return EINVAL;
+    }
+    if (const int error =
+            check_queue(memory.requests, memory.entries * memory.stride, memory.record)) {
+        return error;
+    }
+    ibv_srq_init_attr init = {};
+    init.attr = {std::max(request.max_wr, 1u), request.max_sge, request.limit};
+    ibv_srq* srq = softhca::create_srq(&pd.hca(), &init);
+    if (srq == nullptr) {
+        return errno;
+    }
+    auto object = std::make_unique<Srq>(*srq, request.user_handle, memory);
+    made = object.get();
+    context.srqs.add(srq->handle, std::move(object));
+    return 0;
+}
+
+int remove_srq(Context& context, std::uint32_t handle, ib_uverbs_destroy_srq_resp& events)
+{
+    Srq* srq = context.srqs.find(handle);
+    if (srq == nullptr) {
+        return EINVAL;
+    }
+    if (softhca::object_of<softhca::Srq>(&srq->hca()).children.load() != 0) {
+        return EBUSY;
+    }
+    const unsigned unread = context.async->take_back([srq](const auto& event) {
+        return (event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
+                event.event_type == IBV_EVENT_SRQ_ERR) &&
+               event.element == srq->user_handle();
+    });
+    events = {srq->events() - unread};
+    context.srqs.remove(handle);
+    return 0;
+}
 
 int create_srq(Context& context, Command& command)
 {
@@ -88,22 +130,11 @@ int query_srq(Context& context, Command& command)
 
 int destroy_srq(Context& context, Command& command)
 {
-    const auto handle = command.request<ib_uverbs_destroy_srq>().srq_handle;
-    Srq* srq = context.srqs.find(handle);
-    if (srq == nullptr) {
-        return EINVAL;
-    }
-    if (softhca::object_of<softhca::Srq>(&srq->hca()).children.load() != 0) {
-        return EBUSY;
-    }
-    const unsigned unread = context.async->take_back([srq](const auto& event) {
-        return (event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED ||
-                event.event_type == IBV_EVENT_SRQ_ERR) &&
-               event.element == srq->user_handle();
-    });
-    command.answer(ib_uverbs_destroy_srq_resp{srq->events() - unread});
-    context.srqs.remove(handle);
-    return 0;
+    ib_uverbs_destroy_srq_resp events = {};
+    const int error =
+        remove_srq(context, command.request<ib_uverbs_destroy_srq>().srq_handle, events);
+    command.answer(events);
+    return error;
 }
 
 } // namespace softmlx5
