@@ -185,10 +185,9 @@ void stay_small(int rounds)
     }
     int *out = allocate(kCount), *in = allocate(kCount);
     set(out, std::vector<int>(kCount, 1));
-    const long grown =
-        Growth::in_second_half(rounds, [&] {
-            MPI_Allreduce(out, in, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-        }).kib();
+    const long grown = Growth::in_second_half(rounds, [&] {
+                           MPI_Allreduce(out, in, kCount, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+                       }).kib();
     std::printf("rank %d: %ld KiB more after %d reductions\n", rank, grown, rounds - rounds / 2);
     if (grown > 256) {
         ++wrong;

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// sync_steady ROUNDS triggers|transfers: what the trigger path costs besides the operations. Streams,
-// graphs and kernels trigger functions over and over, or prepared transfers iterate; in the steady
-// state the library allocates nothing, and its thread takes no lock. System calls are counted by
-// steady_test.sh, of the thread whose number is printed, or of all.
+// sync_steady ROUNDS triggers|transfers: what the trigger path costs besides the operations.
+// Streams, graphs and kernels trigger functions over and over, or prepared transfers iterate; in
+// the steady state the library allocates nothing, and its thread takes no lock. System calls are
+// counted by steady_test.sh, of the thread whose number is printed, or of all.
 #include "emu/softcuda/softcuda.h"
 #include "sync/ucx-gdr/ugdr.h"
 #include "sync/ucx-gdr/ugdr_device.cuh"
