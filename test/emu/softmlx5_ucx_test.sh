@@ -84,8 +84,8 @@ if [ -e "$top_builddir/src/preload/.libs/libuct_gdr.so.0" ] && [ -e "$top_buildd
     unset SOFTHCA_LINK_LAYER
     gdr "to softhca" softhca mlx5 "-t tag_bw -m cuda -s 300000"
     gdr "from softhca" mlx5 softhca "-t tag_bw -m cuda -s 300000"
-    expect "ucx-gdr tells which" "HCA        emulated (softmlx5)" \
-        "$("$tool" info --emulate-hca=mlx5 --emulate-gpu 2>/dev/null | grep '^HCA  ')"
+    expect "ucx-gdr tells which" "verdict    UCX has gdr, on mlx5_0:1 (emulated by softmlx5)" \
+        "$("$tool" info --emulate-hca=mlx5 --emulate-gpu 2>/dev/null | grep '^verdict')"
     expect "and knows no other" 2 "$("$tool" run --emulate-hca=mlx6 true 2>/dev/null; echo $?)"
 else
     skip_case "gdr" "not built"
