@@ -29,7 +29,7 @@ rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
     "$top_srcdir/contrib/bench" --loaded --rounds 1 --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
 rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --loaded --rounds 1 --only '^put host$' --largest 4
 if [ -e "$build/test/bench/initiated_bench" ]; then
-    rows 6 '^\(puts\|quiet\|signal\) .*[0-9]$\|M/s$' "$top_srcdir/contrib/bench-sync" --emulate --rounds 10 --largest 8
+    rows 9 '^\(puts\|quiet\|signal\|overlap\) .*\([0-9]\|hidden\)$\|M/s$' "$top_srcdir/contrib/bench-sync" --emulate --rounds 10 --largest 8
 else
     skip_case "rows of operations that kernels initiate" "configured without libucx-gdr"
 fi

@@ -8,9 +8,12 @@
 //   quiet SIZE             a put of a block, until it is complete
 //   signal SIZE            a put with a signal, until a kernel of the other side has seen it: half
 //                          of a round
-//   near SIZE              the same in GPU memory, by the kernels' own stores, between two
-//   processes
-//                          with a GPU each
+//   overlap WAY SIZE       a prepared transfer of 16 partitions, which a kernel computes one after
+//                          the other. WAY: compute (nothing is sent), communication (nothing is
+//                          computed: all is ready at once), both (each is ready when it has been
+//                          computed). From the kernel's launch to its end and the arrival of all
+//   near SIZE              as signal in GPU memory, by the kernels' own stores, between two
+//                          processes with a GPU each
 //
 // The rows before the last go through rings and the HCA, also between sides that are near.
 // On emulated GPUs a thread of the host stands for a block.
@@ -18,7 +21,7 @@
 #include "initiators.hpp"
 #include "sync/ucx-gdr/ugdr.h"
 
-#include "driver.hpp"
+#include "options.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -35,14 +38,6 @@ using namespace bench;
 constexpr unsigned kChannels = 4, kThreads = 256;
 constexpr unsigned kPuts = 100000; // of a sample
 
-struct Options {
-    int gpus = 1;
-    unsigned rounds = 2000;
-    bool device = false; // where data and signals are
-    size_t largest = 65536;
-    std::string kernels; // a file
-};
-
 // ---- kernels
 
 // Of the emulated driver alone; nullptr: there is none.
@@ -53,22 +48,38 @@ Function emulated(const char* name)
     return reinterpret_cast<Function>(dlsym(driver, name));
 }
 
-template <auto body, auto... arguments>
-int run(const softcuda_launch* launch, void* const* parameters)
+// Its memory is elsewhere for the host.
+template <class Value>
+void reach(const softcuda_launch* launch, Value*& memory)
 {
     static const auto memory_of =
         symbol<decltype(&softcuda_kernel_memory)>("softcuda_kernel_memory");
+    softcuda_range range;
+    if (memory_of(launch, memory, &range) == 0) {
+        memory = reinterpret_cast<Value*>(range.bytes +
+                                          (reinterpret_cast<uintptr_t>(memory) - range.address));
+    }
+}
+
+template <auto body, auto... arguments>
+int run(const softcuda_launch* launch, void* const* parameters)
+{
     Initiating with = *static_cast<Initiating*>(parameters[0]);
     with.device.memories = nullptr; // they would be at other addresses here
     for (unsigned long long** memory :
          {&with.device.counters, &with.signal, &with.ticks, &with.elapsed}) {
-        softcuda_range range;
-        if (memory_of(launch, *memory, &range) == 0) {
-            *memory = reinterpret_cast<unsigned long long*>(
-                range.bytes + (reinterpret_cast<uintptr_t>(*memory) - range.address));
-        }
+        reach(launch, *memory);
     }
     body(with, arguments...);
+    return 0;
+}
+
+int run_compute(const softcuda_launch* launch, void* const* parameters)
+{
+    Computing with = *static_cast<Computing*>(parameters[0]);
+    reach(launch, with.data);
+    reach(launch, with.transfer.ready.arrived);
+    compute(with);
     return 0;
 }
 
@@ -81,8 +92,9 @@ constexpr const char* kDeclarations = R"(
 .visible .entry bench_put_and_quiet(.param .align 8 .b8 with[96]) { ret; }
 .visible .entry bench_ping(.param .align 8 .b8 with[96]) { ret; }
 .visible .entry bench_pong(.param .align 8 .b8 with[96]) { ret; }
+.visible .entry bench_compute(.param .align 8 .b8 with[72]) { ret; }
 )";
-static_assert(sizeof(Initiating) == 96);
+static_assert(sizeof(Initiating) == 96 && sizeof(Computing) == 72);
 
 // ---- sides
 
@@ -115,6 +127,7 @@ struct Side {
         put_many = kernel(image.c_str(), "bench_put_many");
         put_and_quiet = kernel(image.c_str(), "bench_put_and_quiet");
         exchange = kernel(image.c_str(), index == 0 ? "bench_ping" : "bench_pong");
+        compute = kernel(image.c_str(), "bench_compute");
 
         signal = allocate<unsigned long long>(device_memory, 1);
         ticks = allocate<unsigned long long>(false, std::max(options.rounds, kPuts) + 2);
@@ -204,7 +217,7 @@ struct Side {
 
     CUcontext context;
     CUstream stream;
-    CUfunction put_many, put_and_quiet, exchange;
+    CUfunction put_many, put_and_quiet, exchange, compute;
     unsigned long long *signal, *ticks;
     ugdr_context_h sync = nullptr;
     ugdr_peer_h peer = nullptr;
@@ -246,6 +259,111 @@ void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
     other.join();
     report_rounds("signal " + std::to_string(size), a.ticks, rounds, 0.5);
 }
+
+// One side's kernel computes what goes to the other side.
+class Overlap {
+  public:
+    Overlap(const Options& options, const Side& a, const Side& b)
+        : a_(a), count_(std::max<size_t>(options.largest / sizeof(float), 1)),
+          out_(allocate<float>(options.device, kPartitions * count_)),
+          in_(allocate<float>(options.device, kPartitions * count_)),
+          from_(prepare(a, UGDR_TRANSFER_SEND, out_)), to_(prepare(b, UGDR_TRANSFER_RECV, in_))
+    {
+        ucs_status_t sides[2];
+        do {
+            sides[0] = ugdr_transfer_test_match(from_);
+            sides[1] = ugdr_transfer_test_match(to_);
+        } while (sides[0] == UCS_INPROGRESS || sides[1] == UCS_INPROGRESS);
+        check(sides[0], "ugdr_transfer_test_match");
+        check(sides[1], "ugdr_transfer_test_match");
+        CU(cuCtxSetCurrent, a.context);
+        check(ugdr_transfer_device(from_, &with_.transfer), "ugdr_transfer_device");
+        with_.data = out_;
+        with_.partitions = kPartitions;
+        with_.count = static_cast<unsigned>(count_);
+    }
+
+    void measure(unsigned rounds)
+    {
+        const unsigned few = std::min(rounds, 10u);
+        const double communication = median(samples(0, true, few));
+        unsigned work = 16;
+        for (int i = 0; i < 3; ++i) { // until it takes about as long
+            const double share = communication / median(samples(work, false, few));
+            work = static_cast<unsigned>(std::clamp(work * share, 1.0, 1e6));
+        }
+        const std::string size = std::to_string(bytes());
+        report("overlap compute " + size, samples(work, false, rounds));
+        report("overlap communication " + size, samples(0, true, rounds));
+        report("overlap both " + size, samples(work, true, rounds));
+        if (content(out_) != content(in_)) {
+            fail("overlap", "what has arrived is not what was computed");
+        }
+    }
+
+  private:
+    static constexpr unsigned kPartitions = 16, kThreads = 1024;
+
+    size_t bytes() const { return kPartitions * count_ * sizeof(float); }
+
+    ugdr_transfer_h prepare(const Side& side, ugdr_transfer_side_t which, float* buffer) const
+    {
+        ugdr_transfer_params_t params{};
+        params.field_mask = UGDR_TRANSFER_PARAM_FIELD_PEER | UGDR_TRANSFER_PARAM_FIELD_BUFFER |
+                            UGDR_TRANSFER_PARAM_FIELD_PARTITIONS;
+        params.peer = side.peer;
+        params.buffer = buffer;
+        params.length = bytes();
+        params.partitions = kPartitions;
+        ugdr_transfer_h transfer;
+        CU(cuCtxSetCurrent, side.context);
+        check(ugdr_transfer_create(side.sync, which, &params, &transfer), "ugdr_transfer_create");
+        return transfer;
+    }
+
+    // Of the kernel with so much work, of the transfer, or of both.
+    std::vector<double> samples(unsigned work, bool sends, unsigned rounds)
+    {
+        with_.work = work;
+        with_.sends = sends ? 1 : 0;
+        std::vector<double> times;
+        for (unsigned round = 0; round < rounds; ++round) {
+            if (sends) {
+                check(ugdr_transfer_start(to_), "ugdr_transfer_start");
+                check(ugdr_transfer_start(from_), "ugdr_transfer_start");
+                check(ugdr_transfer_prepare(from_), "ugdr_transfer_prepare");
+            }
+            const auto begin = Clock::now();
+            launch(a_.compute, kThreads, a_.stream, {&with_});
+            if (sends) {
+                check(ugdr_transfer_wait(to_), "ugdr_transfer_wait");
+            }
+            CU(cuStreamSynchronize, a_.stream);
+            times.push_back(microseconds(Clock::now() - begin));
+            check(ugdr_transfer_wait(from_), "ugdr_transfer_wait");
+        }
+        return times;
+    }
+    static double median(std::vector<double> samples)
+    {
+        std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2),
+                         samples.end());
+        return samples[samples.size() / 2];
+    }
+    std::vector<float> content(const float* buffer) const
+    {
+        std::vector<float> copy(kPartitions * count_);
+        CU(cuMemcpy, reinterpret_cast<CUdeviceptr>(copy.data()),
+           reinterpret_cast<CUdeviceptr>(buffer), bytes());
+        return copy;
+    }
+
+    const Side& a_;
+    const size_t count_; // numbers of a partition
+    float *const out_, *const in_;
+    const ugdr_transfer_h from_, to_;
+    Computing with_{};
+};
 
 // The other process.
 class Other {
@@ -326,35 +444,6 @@ void near_in_processes(const Options& options)
     }
 }
 
-Options parse(int argc, char** argv)
-{
-    Options options;
-    for (int i = 1; i < argc; ++i) {
-        const std::string option = argv[i];
-        const char* value = i + 1 < argc ? argv[i + 1] : "";
-        if (option == "--device") {
-            options.device = true;
-            continue;
-        }
-        if (option == "--gpus") {
-            options.gpus = std::atoi(value);
-        } else if (option == "--rounds") {
-            options.rounds = static_cast<unsigned>(std::atoi(value));
-        } else if (option == "--largest") {
-            options.largest = std::strtoull(value, nullptr, 0);
-        } else if (option == "--kernels") {
-            options.kernels = value;
-        } else {
-            fail("unknown option", option);
-        }
-        ++i;
-    }
-    if (options.gpus < 1 || options.rounds < 10 || options.largest < 8) {
-        fail("options", "a GPU, ten rounds, and 8 bytes at least");
-    }
-    return options;
-}
-
 } // namespace
 
 int main(int argc, char** argv)
@@ -373,6 +462,7 @@ int main(int argc, char** argv)
         stands_for("bench_put_and_quiet", run<put_and_quiet>);
         stands_for("bench_ping", run<exchange, true>);
         stands_for("bench_pong", run<exchange, false>);
+        stands_for("bench_compute", run_compute);
     } else if (options.kernels.empty()) {
         fail("--kernels", "what a compiler made of test/bench/initiators.cu is needed");
     }
@@ -390,6 +480,7 @@ int main(int argc, char** argv)
         quiet(a, size, options.rounds);
         signal(a, b, size, options.rounds);
     }
+    Overlap(options, a, b).measure(std::max(options.rounds / 10, 10u));
     std::fflush(stdout);
     std::_Exit(0); // contexts end with the process
 }

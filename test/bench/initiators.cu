@@ -22,3 +22,8 @@ extern "C" __attribute__((global)) void bench_pong(bench::Initiating with)
 {
     bench::exchange(with, false);
 }
+
+extern "C" __attribute__((global)) void bench_compute(bench::Computing with)
+{
+    bench::compute(with);
+}

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sync/ucx-gdr/ugdr_initiate.cuh"
+#include "sync/ucx-gdr/ugdr_transfer.cuh"
 
 #include "ticks.hpp"
 
@@ -68,6 +69,36 @@ UGDR_DEVICE void exchange(const Initiating& with, bool first)
         }
     }
     watch.note(with.elapsed);
+}
+
+// Of the kernel that computes what a prepared transfer sends.
+struct Computing {
+    ugdr_dev_transfer_t transfer;
+    float* data;
+    unsigned partitions, count; // of numbers in a partition
+    unsigned work;              // on each number
+    unsigned sends;             // 0: nothing is made ready
+};
+
+UGDR_DEVICE void compute(const Computing& with)
+{
+    for (unsigned partition = 0; partition < with.partitions; ++partition) {
+        for (unsigned i = thread(); with.work > 0 && i < with.count; i += threads()) {
+            float& number = with.data[partition * with.count + i];
+            float value = number;
+            for (unsigned times = 0; times < with.work; ++times) {
+                value = value * 0.75F + 1.0F;
+            }
+            number = value;
+        }
+        if (with.sends != 0) {
+#if defined(__CUDACC__) || defined(__CUDA__)
+            ugdr_dev_ready_block(with.transfer, partition);
+#else
+            ugdr_dev_ready(with.transfer, partition);
+#endif
+        }
+    }
 }
 
 } // namespace bench

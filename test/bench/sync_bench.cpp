@@ -32,7 +32,7 @@
 #include "sync/ucx-gdr/ugdr.h"
 #include "sync/ucx-gdr/ugdr_device.cuh"
 
-#include "driver.hpp"
+#include "options.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -54,14 +54,6 @@
 namespace {
 
 using namespace bench;
-
-struct Options {
-    int gpus = 1;
-    int rounds = 2000;
-    bool device = false; // where the messages are
-    size_t largest = 1 << 20;
-    std::string kernels; // a file
-};
 
 // ---- kernels
 
@@ -988,55 +980,27 @@ void enqueue_event(Side& side, int rounds)
     report("enqueue event", times);
 }
 
-Options parse(int argc, char** argv)
-{
-    Options options;
-    for (int i = 1; i < argc; ++i) {
-        const std::string option = argv[i];
-        const char* value = i + 1 < argc ? argv[i + 1] : "";
-        if (option == "--device") {
-            options.device = true;
-            continue;
-        }
-        if (option == "--gpus") {
-            options.gpus = std::atoi(value);
-        } else if (option == "--rounds") {
-            options.rounds = std::atoi(value);
-        } else if (option == "--largest") {
-            options.largest = std::strtoull(value, nullptr, 0);
-        } else if (option == "--kernels") {
-            options.kernels = value;
-        } else {
-            fail("unknown option", option);
-        }
-        ++i;
-    }
-    if (options.gpus < 1 || options.rounds < 1 || options.largest < 8) {
-        fail("options", "numbers above 0, and messages of 8 bytes at least");
-    }
-    return options;
-}
-
 } // namespace
 
 int main(int argc, char** argv)
 {
     const Options options = parse(argc, argv);
+    const auto rounds = static_cast<int>(options.rounds);
     CU(cuInit, 0);
     Side b(options, 1), a(options, 0); // a's context stays current
     a.connect(b);
     b.connect(a);
     const bool kernels = a.exchange != nullptr;
     for (size_t size = 8; size <= options.largest; size *= 8) {
-        pingpong("cpu", by_cpu, false, a, b, size, options.rounds);
-        pingpong("stream", by_stream, true, a, b, size, options.rounds);
-        pingpong("batch", by_batch, true, a, b, size, options.rounds);
-        pingpong("prepared", by_prepared, true, a, b, size, options.rounds);
+        pingpong("cpu", by_cpu, false, a, b, size, rounds);
+        pingpong("stream", by_stream, true, a, b, size, rounds);
+        pingpong("batch", by_batch, true, a, b, size, rounds);
+        pingpong("prepared", by_prepared, true, a, b, size, rounds);
         if (kernels) {
-            pingpong("kernel", by_kernel, true, a, b, size, options.rounds);
+            pingpong("kernel", by_kernel, true, a, b, size, rounds);
         }
     }
-    const int launches = std::max(options.rounds / 10, 5);
+    const int launches = std::max(rounds / 10, 5);
     graph("captured", Graph::captured, a, b, launches);
     graph("batch", Graph::batch, a, b, launches);
     graph("explicit", Graph::explicitly, a, b, launches);
@@ -1044,27 +1008,27 @@ int main(int argc, char** argv)
         graph("kernel", Graph::kernel, a, b, launches);
     }
     CU(cuCtxSetCurrent, a.context);
-    exchanges_by_host(a, b, options.rounds);
+    exchanges_by_host(a, b, rounds);
     bare_graph("bare", false, a, launches);
     if (kernels) {
         bare_graph("bare kernel", true, a, launches);
     }
     a.open_sync();
-    trigger("stream", Trigger::stream, a, options.rounds);
-    trigger("bare", Trigger::bare, a, options.rounds);
-    trigger_by_host(a, options.rounds);
+    trigger("stream", Trigger::stream, a, rounds);
+    trigger("bare", Trigger::bare, a, rounds);
+    trigger_by_host(a, rounds);
     if (a.spin != nullptr) {
-        trigger("kernel", Trigger::kernel, a, options.rounds);
-        trigger("bare kernel", Trigger::bare_kernel, a, options.rounds);
-        trigger("store", Trigger::store, a, options.rounds);
-        trigger("after", Trigger::after, a, options.rounds);
+        trigger("kernel", Trigger::kernel, a, rounds);
+        trigger("bare kernel", Trigger::bare_kernel, a, rounds);
+        trigger("store", Trigger::store, a, rounds);
+        trigger("after", Trigger::after, a, rounds);
     }
-    trigger("function", Trigger::function, a, options.rounds);
+    trigger("function", Trigger::function, a, rounds);
     for (int operations : {1, 10, 100}) {
-        enqueue(a, operations, options.rounds);
+        enqueue(a, operations, rounds);
     }
-    enqueue_batch(a, options.rounds);
-    enqueue_event(a, options.rounds);
+    enqueue_batch(a, rounds);
+    enqueue_event(a, rounds);
     a.close_sync();
     std::fflush(stdout);
     std::_Exit(0); // endpoints are not closed
