@@ -44,12 +44,12 @@ both "RoCE: ibv_ud_pingpong" "ibv_ud_pingpong -p PORT -n $messages -g 0"
 both "RoCE: ibv_ud_pingpong, an IPv4 address" "ibv_ud_pingpong -p PORT -n $messages -g 1"
 unset SOFTHCA_LINK_LAYER
 
-# ---- DEVX, short messages in completions, forks
+# ---- DEVX, ports, short messages in completions, forks
 
 GDR_TEST_HCA=mlx5 timeout 120 "$top_builddir/test/emu/softmlx5_test" >"$work/cases" 2>&1
 status=$?
 subtests "$work/cases" || status="$status, but not all of the cases"
-expect "DEVX, short messages in completions, forks: status" 0 "$status"
+expect "DEVX, ports, short messages in completions, forks: status" 0 "$status"
 
 # ---- one process with softhca, the other with softmlx5
 

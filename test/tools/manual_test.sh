@@ -47,10 +47,10 @@ expect "the reference has the variables of UCX with their help (make variables-p
     "$("$top_builddir/src/plugin/variables" --markdown)" \
     "$(sed -n '/^<!-- generated/,/^<!-- end of what/p' "$reference" | sed '1d;$d')"
 expect "and all others that are read" "$({
-    grep -rhoE '"SOFT(HCA|CUDA|GDRCOPY)_[A-Z0-9_]+"' "$top_srcdir/src/emu"
+    grep -rhoE '"SOFT(HCA|MLX5|CUDA|GDRCOPY)_[A-Z0-9_]+"' "$top_srcdir/src/emu"
     grep -rhoE 'getenv\("(GDR|UGDR)_[A-Z_]+"' "$top_srcdir/src"
     grep -oE '\$\{GDR_[A-Z_]+' "$top_srcdir/src/tools/ucx-gdr.in"
-} | grep -oE '(SOFT|GDR|UGDR)[A-Z_]*_[A-Z0-9_]+' | sort -u)" "$(
+} | grep -oE '(SOFT|GDR|UGDR)[A-Z0-9_]*_[A-Z0-9_]+' | sort -u)" "$(
     sed -n 's/^### //p' "$reference" | grep -v '^UCX_' | sort)"
 
 # The pages of a library's functions are where its header is: in the packages for development.

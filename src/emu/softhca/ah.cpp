@@ -42,11 +42,14 @@ std::unordered_set<std::uint64_t> handles;
 
 } // namespace
 
-bool is_valid_address(unsigned device, const ibv_ah_attr& attributes)
+bool is_valid_address(const Context& context, const ibv_ah_attr& attributes)
 {
-    const Profile& profile = profile_of(device);
+    if (!context.has_port(attributes.port_num)) {
+        return false;
+    }
+    const Profile& profile = profile_of(context.device_of(attributes.port_num));
     const bool must_be_global = profile.ethernet || profile.grh_required;
-    return attributes.port_num == 1 && (attributes.is_global || !must_be_global) &&
+    return (attributes.is_global || !must_be_global) &&
            (!attributes.is_global || attributes.grh.sgid_index < kGids);
 }
 
@@ -58,17 +61,17 @@ bool is_address_handle(std::uint64_t address)
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
-    const unsigned device = context_of(pd->context).device;
-    const AddressHandles handled = profile_of(device).address_handles;
+    const Context& context = context_of(pd->context);
+    const AddressHandles handled = profile_of(context.device).address_handles;
     if (handled != AddressHandles::made) {
         errno = handled == AddressHandles::refused ? EOPNOTSUPP : 0;
         return nullptr;
     }
-    if (is_stale(pd->context) || !is_valid_address(device, *attributes)) {
+    if (is_stale(pd->context) || !is_valid_address(context, *attributes)) {
         errno = EINVAL;
         return nullptr;
     }
-    if (const int error = resolve(device, *attributes)) {
+    if (const int error = resolve(context.device_of(attributes->port_num), *attributes)) {
         errno = error;
         return nullptr;
     }
@@ -99,7 +102,13 @@ int destroy_ah(ibv_ah* ah)
 int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
                     ibv_ah_attr* attributes)
 {
-    const bool ethernet = profile_of(context_of(context).device).ethernet;
+    const Context& own_context = context_of(context);
+    if (!own_context.has_port(port)) {
+        errno = EINVAL;
+        return -1;
+    }
+    const unsigned device = own_context.device_of(port);
+    const bool ethernet = profile_of(device).ethernet;
     *attributes = {};
     attributes->dlid = wc->slid;
     attributes->sl = ethernet ? 0 : wc->sl;
@@ -111,7 +120,7 @@ int init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh
     const ibv_gid destination = read_route(*grh, ethernet, attributes->grh);
     attributes->is_global = 1;
     for (unsigned index = 0; index < kGids; ++index) {
-        const ibv_gid own = port_gid(context_of(context).device, index);
+        const ibv_gid own = port_gid(device, index);
         if (std::memcmp(&own, &destination, sizeof own) == 0) {
             attributes->grh.sgid_index = static_cast<std::uint8_t>(index);
             return 0;

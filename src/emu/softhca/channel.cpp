@@ -143,11 +143,12 @@ void raise_event(Process& self, Arena& owner, PipeRef events, ibv_event_type typ
 
 void raise_device_event(Process& self, Arena& owner, unsigned device, ibv_event_type type)
 {
-    const std::uint32_t port = type == IBV_EVENT_DEVICE_FATAL ? 0 : 1;
     const SharedGuard guard(owner.contexts_lock, self.token());
     for (const ContextShared& context : owner.contexts) {
-        if (context.events.id != 0 && context.device == device) {
-            raise_event(self, owner, context.events, type, port, 0);
+        const std::uint32_t port = device - context.device; // the first one is 0
+        if (context.events.id != 0 && port < context.ports) {
+            raise_event(self, owner, context.events, type,
+                        type == IBV_EVENT_DEVICE_FATAL ? 0 : port + 1, 0);
         }
     }
 }

@@ -174,6 +174,22 @@ std::string default_fabric()
     return name;
 }
 
+// A variable's number from 1 to most, if there is one.
+void read_number(const char* variable, unsigned most, const char* expected, unsigned& result)
+{
+    const char* const value = std::getenv(variable);
+    if (value == nullptr) {
+        return;
+    }
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(value, &end, 10);
+    if (end != value && *end == '\0' && number >= 1 && number <= most) {
+        result = static_cast<unsigned>(number);
+    } else {
+        complain(variable, value, expected);
+    }
+}
+
 Config read_environment()
 {
     Config result;
@@ -188,15 +204,8 @@ Config read_environment()
     if (const char* value = std::getenv("SOFTHCA_PROFILE")) {
         read_profiles(value, result);
     }
-    if (const char* value = std::getenv("SOFTHCA_DEVICES")) {
-        char* end = nullptr;
-        const unsigned long number = std::strtoul(value, &end, 10);
-        if (end != value && *end == '\0' && number >= 1 && number <= kMaxByVariable) {
-            result.devices = static_cast<unsigned>(number);
-        } else {
-            complain("SOFTHCA_DEVICES", value, "1 to 8");
-        }
-    }
+    read_number("SOFTHCA_DEVICES", kMaxByVariable, "1 to 8", result.devices);
+    read_number("SOFTHCA_PORTS", kMaxPortsEach, "1 or 2", result.ports_each);
     for (unsigned i = 0; i < kMaxDevices; ++i) {
         result.names[i] = "softhca" + std::to_string(i);
     }

@@ -7,7 +7,9 @@
 //                               letters, digits, '.', '_' and '-', 64 at most (default "default";
 //                               with rules in SOFTHCA_FAULTS one for those who have the same rules)
 //   SOFTHCA_DEVICES=N           number of HCAs, 1 to 8, named softhca0, softhca1, ... (default 1)
-//   SOFTHCA_PROFILE=LIST        what kind of HCA it is, see profile.hpp; several, for each HCA in
+//   SOFTHCA_PORTS=N             ports of each HCA of softmlx5, 1 or 2 (default 1); softhca's have
+//   one SOFTHCA_PROFILE=LIST        what kind of HCA it is, see profile.hpp; several, for each HCA
+//   in
 //                               turn, separated by semicolons, of which the last is that of all
 //                               further ones (default softhca). SOFTHCA_LINK_LAYER,
 //                               _GPU_DIRECT, _GRH and _EXTENDED overrule it
@@ -63,6 +65,7 @@ struct PortSettings {
 struct Config {
     std::string fabric;
     unsigned devices = 1;
+    unsigned ports_each = 1;
     bool memlock_enforced = false;
     bool copy_on_fork = true;
     bool copy_by_driver = false;

@@ -32,11 +32,12 @@ void describe(Arena& arena, unsigned device)
 
 } // namespace
 
-Context& open_context(unsigned device)
+Context& open_context(unsigned device, unsigned ports)
 {
     auto context = std::make_unique<Context>();
     context->process = &Process::join();
     context->device = device;
+    context->ports = ports;
     Process& self = *context->process;
     Arena& arena = self.arena();
     context->async.open();
@@ -47,14 +48,16 @@ Context& open_context(unsigned device)
         context->close();
         throw std::bad_alloc();
     }
-    std::call_once(self.described[device], describe, std::ref(arena), device);
+    for (unsigned port = device; port < device + ports; ++port) {
+        std::call_once(self.described[port], describe, std::ref(arena), port);
+    }
     ibv_context& base = context->verbs.context;
     base.cmd_fd = context->command_fd;
     base.async_fd = context->async.read_fd;
     base.num_comp_vectors = 1;
     pthread_mutex_init(&base.mutex, nullptr);
     const SharedGuard guard(arena.contexts_lock, self.token());
-    arena.contexts[context->index] = {context->async.write_end, context->device};
+    arena.contexts[context->index] = {context->async.write_end, device, ports};
     return *context.release();
 }
 

@@ -114,7 +114,7 @@ void fail_srq(Process& self, QpShared& qp)
 void begin_faults(Process& self)
 {
     for (const Rule& rule : faults().rules) {
-        for (unsigned device = 0; device < config().devices; ++device) {
+        for (unsigned device = 0; device < config().devices * config().ports_each; ++device) {
             if (rule.action == Action::down && rule.at == 0 && rule.concerns(device, rule.qp)) {
                 take_port_down(self, device, rule.amount);
             }

@@ -26,6 +26,7 @@ namespace softhca {
 
 constexpr unsigned kMaxDevices = 32;
 constexpr unsigned kMaxByVariable = 8; // of them, that variables ask for; a dump may have more
+constexpr unsigned kMaxPortsEach = 2;
 constexpr unsigned kMaxProcesses = 256;
 constexpr unsigned kMaxQpNumbers = 1u << 16; // of a fabric; the QP number's low 16 bits
 constexpr unsigned kMaxQps = 8192;           // of one process
@@ -50,7 +51,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3e; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3f; // changes with the layout
 
 struct Arena;
 
@@ -422,8 +423,8 @@ struct PortModel {
 
 // An open device, for events that concern all of it.
 struct ContextShared {
-    PipeRef events; // id 0: none open
-    std::uint32_t device;
+    PipeRef events;              // id 0: none open
+    std::uint32_t device, ports; // this and the next ones are its ports
 };
 
 struct Arena {

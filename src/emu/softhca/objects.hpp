@@ -31,12 +31,16 @@ struct Pipe {
 
 struct Context {
     Process* process;
-    unsigned device;
+    unsigned device, ports;
     std::uint32_t index; // in Arena::contexts
     Pipe async;
     int command_fd;
     std::atomic<unsigned> children{0}; // PDs, CQs and channels
     verbs_context verbs;
+
+    // softhca's devices have one port: each further one of another HCA's is the next device.
+    bool has_port(unsigned port) const { return port >= 1 && port <= ports; }
+    unsigned device_of(unsigned port) const { return device + port - 1; }
 
     void close()
     {
@@ -159,8 +163,8 @@ T& object_of(Base* base)
     return *reinterpret_cast<T*>(base);
 }
 
-// Whether addresses of this kind can be used on this link layer.
-bool is_valid_address(unsigned device, const ibv_ah_attr& attributes);
+// Whether addresses of this kind can be used on the link layer of their port.
+bool is_valid_address(const Context& context, const ibv_ah_attr& attributes);
 
 // Where a queue pair's requests go; the caller has its lock.
 void set_address(QpShared& shared, const ibv_ah_attr& address);

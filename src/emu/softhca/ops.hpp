@@ -13,7 +13,8 @@ namespace softhca {
 
 struct Context;
 
-Context& open_context(unsigned device); // throws std::system_error, std::bad_alloc
+// Throws std::system_error, std::bad_alloc. The devices that follow are its further ports.
+Context& open_context(unsigned device, unsigned ports = 1);
 void close_context(Context& context);
 
 ibv_pd* alloc_pd(ibv_context* context);

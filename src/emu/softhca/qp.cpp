@@ -104,10 +104,10 @@ bool is_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask)
     return false;
 }
 
-bool is_valid(unsigned device, const ibv_qp_attr& attributes, int mask)
+bool is_valid(const Context& context, const Profile& profile, const ibv_qp_attr& attributes,
+              int mask)
 {
-    const Profile& profile = profile_of(device);
-    return ((mask & IBV_QP_PORT) == 0 || attributes.port_num == 1) &&
+    return ((mask & IBV_QP_PORT) == 0 || context.has_port(attributes.port_num)) &&
            ((mask & IBV_QP_PKEY_INDEX) == 0 || attributes.pkey_index < profile.pkeys.size()) &&
            ((mask & IBV_QP_TIMEOUT) == 0 || attributes.timeout < 32) &&
            ((mask & IBV_QP_RETRY_CNT) == 0 || attributes.retry_cnt < 8) &&
@@ -116,9 +116,18 @@ bool is_valid(unsigned device, const ibv_qp_attr& attributes, int mask)
            ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attributes.max_rd_atomic <= profile.rd_atom) &&
            ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
             attributes.max_dest_rd_atomic <= profile.rd_atom) &&
-           ((mask & IBV_QP_AV) == 0 || is_valid_address(device, attributes.ah_attr)) &&
+           ((mask & IBV_QP_AV) == 0 || is_valid_address(context, attributes.ah_attr)) &&
            ((mask & IBV_QP_PATH_MTU) == 0 ||
             (attributes.path_mtu >= IBV_MTU_256 && attributes.path_mtu <= IBV_MTU_4096));
+}
+
+// The port that it sends and receives by. The caller has its lock.
+void set_port(Process& self, Qp& qp, QpShared& shared, unsigned device)
+{
+    shared.device = static_cast<std::uint8_t>(device);
+    qp.fault_number = enlist_qp(device, shared);
+    shared.port_lid = static_cast<std::uint16_t>(self.arena().port_lid[device]);
+    shared.told_lid = shared.type == kDci ? shared.port_lid : std::uint16_t{0};
 }
 
 // Takes over what the mask names: into the shared state, and for ibv_query_qp.
@@ -302,8 +311,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.type = static_cast<std::uint8_t>(init.qp_type);
         shared.state.store(IBV_QPS_RESET);
         ++shared.epoch;
-        shared.device = static_cast<std::uint8_t>(context.device);
-        qp->fault_number = enlist_qp(context.device, shared);
+        set_port(self, *qp, shared, context.device);
         shared.sig_all = init.sq_sig_all != 0;
         shared.wait = Wait::none;
         shared.has_srq = init.srq != nullptr;
@@ -313,7 +321,6 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.max_dest_rd_atomic =
             init.qp_type == kDct ? static_cast<std::uint8_t>(profile_of(context.device).rd_atom)
                                  : 0;
-        shared.port_lid = static_cast<std::uint16_t>(self.arena().port_lid[context.device]);
         shared.peer_token = 0;
         shared.send_cq = object_of<Cq>(init.send_cq).index;
         shared.recv_cq = object_of<Cq>(init.recv_cq).index;
@@ -324,7 +331,6 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& init, std::uint64_t dc_key)
         shared.max_inline = init.cap.max_inline_data;
         shared.sq_mask = entries - 1;
         shared.sq_stride = stride;
-        shared.told_lid = init.qp_type == kDci ? shared.port_lid : std::uint16_t{0};
         shared.sq_ring = qp->sq_offset;
         shared.sq_head = shared.sq_next = shared.sq_tail = 0;
         shared.posted = 0;
@@ -411,11 +417,15 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
     Process& self = *context_of(base->context).process;
     QpShared& shared = self.arena().qp(qp.index);
     ibv_qp_attr attributes = *given;
-    modify_slowly(shared.device);
-    if (const int error = check_address(shared.device, attributes, mask)) {
+    const Context& context = context_of(base->context);
+    const bool gets_port = (mask & IBV_QP_PORT) != 0 && context.has_port(attributes.port_num);
+    const unsigned device =
+        gets_port ? context.device_of(attributes.port_num) : unsigned{shared.device};
+    modify_slowly(device);
+    if (const int error = check_address(device, attributes, mask)) {
         return error;
     }
-    if (const int error = check_atomics(profile_of(shared.device), attributes, mask)) {
+    if (const int error = check_atomics(profile_of(device), attributes, mask)) {
         return error;
     }
     ibv_qp_state from, to;
@@ -427,8 +437,11 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
         }
         to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
         if (!is_allowed(base->qp_type, from, to, mask) ||
-            !is_valid(shared.device, attributes, mask)) {
+            !is_valid(context, profile_of(device), attributes, mask)) {
             return EINVAL;
+        }
+        if (device != shared.device) {
+            set_port(self, qp, shared, device);
         }
         if ((mask & IBV_QP_AV) != 0 || to == IBV_QPS_SQD) {
             settle_send_queue(self, qp.index);

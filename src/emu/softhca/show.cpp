@@ -6,11 +6,13 @@
 #include "emu/softhca/clock.hpp"
 #include "emu/softhca/fabric_file.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -133,10 +135,12 @@ void print_ports(const Fabric& fabric, const std::vector<Member>& members)
         }
         const Copied<Head> head(member.arena_fd, 0, 1);
         for (const ContextShared& context : head->arena().contexts) {
-            const unsigned device = context.device;
-            if (context.events.id != 0 && device < kMaxDevices && !seen[device]) {
-                seen[device] = true;
-                print_port(fabric, head->arena(), device);
+            const unsigned end =
+                context.events.id == 0 ? 0 : std::min(context.device + context.ports, kMaxDevices);
+            for (unsigned device = context.device; device < end; ++device) {
+                if (!std::exchange(seen[device], true)) {
+                    print_port(fabric, head->arena(), device);
+                }
             }
         }
     }

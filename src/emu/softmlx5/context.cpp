@@ -3,6 +3,7 @@
 // Open devices, see context.hpp.
 #include "emu/softmlx5/context.hpp"
 
+#include "emu/softhca/config.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/adapter.hpp"
 #include "emu/softmlx5/prm.hpp"
@@ -52,7 +53,9 @@ int Mr::deregister()
 }
 
 Context::Context(Adapter& own, unsigned device)
-    : adapter(own), hca(softhca::open_context(device)), async(std::make_shared<AsyncChannel>())
+    : adapter(own), hca(softhca::open_context(device * softhca::config().ports_each,
+                                              softhca::config().ports_each)),
+      async(std::make_shared<AsyncChannel>())
 {
     fcntl(hca.async.read_fd, F_SETFL, O_NONBLOCK);
     if (const int error = async->open()) {
@@ -74,6 +77,11 @@ Context::~Context()
     ahs = {};
     pds = {};
     softhca::close_context(hca);
+}
+
+bool Context::is_ethernet(unsigned port) const
+{
+    return hca.has_port(port) && softhca::profile_of(hca.device_of(port)).ethernet;
 }
 
 bool Context::tell_devx(DevxObject::Kind kind, const softhca::AsyncNotice& notice)

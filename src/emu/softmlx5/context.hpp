@@ -82,6 +82,7 @@ struct Context {
     // Passes on softhca's events, to the objects that they name.
     void take_events();
 
+    bool is_ethernet(unsigned port) const;
     // By its number; null: there is none.
     Srq* find_srq(std::uint32_t number) { return srqs.find(number - 1); }
 

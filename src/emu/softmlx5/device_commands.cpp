@@ -49,7 +49,7 @@ ib_uverbs_query_device_resp describe(const Context& context)
     to.max_srq_sge = static_cast<std::uint32_t>(from.max_srq_sge);
     to.max_pkeys = from.max_pkeys;
     to.local_ca_ack_delay = from.local_ca_ack_delay;
-    to.phys_port_cnt = from.phys_port_cnt;
+    to.phys_port_cnt = static_cast<std::uint8_t>(context.hca.ports);
     return to;
 }
 
@@ -80,7 +80,7 @@ int get_context(Context& context, Command& command)
     driver.max_rq_desc_sz = 512;
     driver.max_send_wqebb = driver.max_recv_wr = profile.max_qp_wr;
     driver.max_srq_recv_wr = profile.max_srq_wr - 1;
-    driver.num_ports = 1;
+    driver.num_ports = static_cast<std::uint8_t>(context.hca.ports);
     driver.cqe_version = 1; // completions name queue pairs by the program's numbers
     driver.cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
     driver.eth_min_inline = MLX5_USER_INLINE_MODE_NONE;
@@ -113,10 +113,12 @@ int query_device_ex(Context& context, Command& command)
 
 int query_port(Context& context, Command& command)
 {
-    if (command.request<ib_uverbs_query_port>().port_num != 1) {
+    const unsigned port = command.request<ib_uverbs_query_port>().port_num;
+    if (!context.hca.has_port(port)) {
         return EINVAL;
     }
-    const ibv_port_attr from = softhca::describe_port(*context.hca.process, context.hca.device);
+    const ibv_port_attr from =
+        softhca::describe_port(*context.hca.process, context.hca.device_of(port));
     ib_uverbs_query_port_resp to = {};
     to.port_cap_flags = from.port_cap_flags;
     to.max_msg_sz = from.max_msg_sz;

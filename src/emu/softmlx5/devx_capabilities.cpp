@@ -20,9 +20,10 @@ unsigned log2_of(std::uint32_t number)
     return number == 0 ? 0 : static_cast<unsigned>(std::bit_width(number) - 1);
 }
 
-void tell_general(const softhca::Profile& profile, const prm::Output& caps)
+void tell_general(const softhca::Context& hca, const prm::Output& caps)
 {
     using namespace prm::cmd_hca_cap;
+    const softhca::Profile& profile = softhca::profile_of(hca.device);
     const unsigned queues = log2_of(softhca::kMaxQps), depth = log2_of(profile.max_qp_wr);
     const unsigned reads = log2_of(profile.rd_atom);
     const unsigned srqs = log2_of(profile.max_srq), srq_depth = log2_of(profile.max_srq_wr);
@@ -41,7 +42,7 @@ void tell_general(const softhca::Profile& profile, const prm::Output& caps)
     }
     caps.set(port_type, profile.ethernet ? prm::kEthernet : prm::kInfiniBand);
     caps.set(roce, profile.ethernet);
-    caps.set(num_ports, 1);
+    caps.set(num_ports, hca.ports);
     caps.set(log_max_msg, 30);
     caps.set(cqe_version, 1);
     caps.set(atomic,
@@ -69,7 +70,7 @@ void query_hca_cap(const Context& context, const prm::Input& in, const prm::Outp
     const prm::Output caps = out.at(prm::query_hca_cap_out::capability);
     switch (in.word(prm::command_in::op_mod) >> 1) {
     case prm::kGeneralCaps:
-        tell_general(softhca::profile_of(context.hca.device), caps);
+        tell_general(context.hca, caps);
         break;
     case prm::kAtomicCaps:
         tell_atomics(caps);
@@ -84,10 +85,12 @@ Outcome query_hca_vport_context(const Context& context, const prm::Input& in,
 {
     using namespace prm::hca_vport_context;
     const prm::Output vport = out.at(prm::query_hca_vport_context_out::hca_vport_context);
-    const unsigned device = context.hca.device;
-    if (in.word(prm::query_hca_vport_context_in::port_num) > 1) { // 0: there is one alone
+    const unsigned named = in.word(prm::query_hca_vport_context_in::port_num);
+    const unsigned number = named == 0 && context.hca.ports == 1 ? 1 : named;
+    if (!context.hca.has_port(number)) {
         return {prm::Status::bad_parameter, Syndrome::not_emulated};
     }
+    const unsigned device = context.hca.device_of(number);
     const ibv_port_attr port = softhca::describe_port(*context.hca.process, device);
     vport.set(port_physical_state, port.phys_state);
     vport.set(port_state, port.state);
@@ -95,8 +98,9 @@ Outcome query_hca_vport_context(const Context& context, const prm::Input& in,
     vport.set(lid, port.lid);
     vport.set(sm_lid, port.sm_lid);
     vport.set(subnet_timeout, port.subnet_timeout);
-    for (const prm::Field guid : {system_image_guid, node_guid, port_guid}) {
-        vport.set(guid, be64toh(softhca::device_guid(device)));
+    vport.set(port_guid, be64toh(softhca::device_guid(device)));
+    for (const prm::Field guid : {system_image_guid, node_guid}) {
+        vport.set(guid, be64toh(softhca::device_guid(context.hca.device)));
     }
     return {};
 }

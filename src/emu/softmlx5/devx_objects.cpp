@@ -247,7 +247,7 @@ Outcome create_dct(Context& context, const prm::Input& in, DevxObject& object,
     }
     object.index = made->hca().handle;
     number = made->hca().qp_num;
-    const int error = open_target(*made, dctc, softhca::profile_of(context.hca.device).ethernet);
+    const int error = open_target(*made, dctc, context.is_ethernet(dctc.word(prm::dctc::port)));
     if (error != 0) {
         ib_uverbs_destroy_qp_resp events;
         remove_qp(context, object.index, events);
@@ -438,8 +438,7 @@ Outcome modify_object(Context& context, std::uint32_t handle, prm::Input in)
     if (change->from != IBV_QPS_UNKNOWN && change->from != former.qp_state) {
         return kBadState;
     }
-    ibv_qp_attr attributes =
-        attributes_of(in, former, change->to, softhca::profile_of(context.hca.device).ethernet);
+    ibv_qp_attr attributes = attributes_of(in, former, change->to, context.is_ethernet(qp->port()));
     context.adapter.look(); // what was posted before comes before
     return outcome_of(
         qp->modify(attributes, IBV_QP_STATE | mask_of(qp->hca().qp_type, change->to)));

@@ -122,15 +122,15 @@ int alloc_doorbell_page(Context& context, ib_uverbs_ioctl_hdr& header)
     return 0;
 }
 
-ib_uverbs_gid_entry gid_entry(const Context& context, std::uint32_t index)
+ib_uverbs_gid_entry gid_entry(const Context& context, std::uint32_t port, std::uint32_t index)
 {
-    const ibv_gid gid = softhca::port_gid(context.hca.device, index);
+    const unsigned device = context.hca.device_of(port);
+    const ibv_gid gid = softhca::port_gid(device, index);
     ib_uverbs_gid_entry entry = {};
     std::memcpy(entry.gid, gid.raw, sizeof gid.raw);
     entry.gid_index = index;
-    entry.port_num = 1;
-    entry.gid_type =
-        softhca::profile_of(context.hca.device).ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    entry.port_num = port;
+    entry.gid_type = softhca::profile_of(device).ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
     return entry;
 }
 
@@ -142,12 +142,12 @@ bool is_empty(const ib_uverbs_gid_entry& entry)
 int query_gid_entry(Context& context, ib_uverbs_ioctl_hdr& header)
 {
     const auto index = value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+    const auto port = value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
     if (value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != 0 ||
-        value<std::uint32_t>(header, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 ||
-        index >= softhca::kGids) {
+        !context.hca.has_port(port) || index >= softhca::kGids) {
         return EINVAL;
     }
-    const ib_uverbs_gid_entry entry = gid_entry(context, index);
+    const ib_uverbs_gid_entry entry = gid_entry(context, port, index);
     if (is_empty(entry)) {
         return ENODATA;
     }
@@ -164,8 +164,9 @@ int query_gid_table(Context& context, ib_uverbs_ioctl_hdr& header)
         return EINVAL;
     }
     std::uint64_t found = 0;
-    for (std::uint32_t index = 0; index < softhca::kGids; ++index) {
-        const ib_uverbs_gid_entry entry = gid_entry(context, index);
+    for (std::uint32_t i = 0; i < context.hca.ports * softhca::kGids; ++i) {
+        const ib_uverbs_gid_entry entry =
+            gid_entry(context, i / softhca::kGids + 1, i % softhca::kGids);
         if (is_empty(entry)) {
             continue;
         }

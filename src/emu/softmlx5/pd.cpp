@@ -16,11 +16,12 @@ namespace {
 
 // On Ethernet every address has a route, the bit for one is not set, and a UDP port is in the place
 // of the LID.
-ibv_ah_attr attributes_of(const mlx5_wqe_av& address, bool is_long, bool ethernet)
+ibv_ah_attr attributes_of(std::uint8_t port, const mlx5_wqe_av& address, bool is_long,
+                          bool ethernet)
 {
     constexpr std::uint32_t kHasRoute = 1u << 30;
     ibv_ah_attr attributes = {};
-    attributes.port_num = 1;
+    attributes.port_num = port;
     if (ethernet) {
         attributes.sl = address.stat_rate_sl >> 1 & 7;
     } else {
@@ -55,20 +56,21 @@ bool Pd::is_used() const
     return softhca::object_of<softhca::Pd>(&hca_).children.load() > handles_.size();
 }
 
-ibv_ah* Pd::address_handle(const mlx5_wqe_av& address, bool is_long)
+ibv_ah* Pd::address_handle(std::uint8_t port, const mlx5_wqe_av& address, bool is_long)
 {
     constexpr std::size_t kWithoutRoute = 4;
-    Key key = {};
-    std::memcpy(key.data(),
+    Key key = {port};
+    std::memcpy(key.data() + 1,
                 reinterpret_cast<const std::uint8_t*>(&address) +
                     offsetof(mlx5_wqe_av, stat_rate_sl),
-                is_long ? key.size() : kWithoutRoute);
+                is_long ? key.size() - 1 : kWithoutRoute);
     const auto found = handles_.find(key);
     if (found != handles_.end()) {
         return found->second;
     }
-    const unsigned device = softhca::context_of(hca_.context).device;
-    ibv_ah_attr attributes = attributes_of(address, is_long, softhca::profile_of(device).ethernet);
+    const unsigned device = softhca::context_of(hca_.context).device_of(port);
+    ibv_ah_attr attributes =
+        attributes_of(port, address, is_long, softhca::profile_of(device).ethernet);
     ibv_ah* handle = softhca::create_ah(&hca_, &attributes);
     if (handle != nullptr) {
         handles_.emplace(key, handle);

@@ -23,11 +23,12 @@ class Pd {
     ibv_pd& hca() { return hca_; }
     bool is_used() const; // by other objects
     // The same for the same address; null: the port does not take it. Long: it may have a route.
-    ibv_ah* address_handle(const mlx5_wqe_av& address, bool is_long);
+    ibv_ah* address_handle(std::uint8_t port, const mlx5_wqe_av& address, bool is_long);
 
   private:
-    // Of an address what is behind the queue pair's number.
-    using Key = std::array<std::uint8_t, sizeof(mlx5_wqe_av) - offsetof(mlx5_wqe_av, stat_rate_sl)>;
+    // The port, and of an address what is behind the queue pair's number.
+    using Key =
+        std::array<std::uint8_t, 1 + sizeof(mlx5_wqe_av) - offsetof(mlx5_wqe_av, stat_rate_sl)>;
 
     ibv_pd& hca_;
     std::map<Key, ibv_ah*> handles_;

@@ -57,6 +57,9 @@ Qp::~Qp()
 int Qp::modify(ibv_qp_attr& attributes, int mask)
 {
     const int error = softhca::modify_qp(&hca_, &attributes, mask);
+    if (error == 0 && (mask & IBV_QP_PORT) != 0) {
+        port_ = attributes.port_num;
+    }
     if (error == 0 && (mask & IBV_QP_STATE) != 0) {
         state_ = attributes.qp_state;
         if (state_ == IBV_QPS_RESET) { // libmlx5 clears the record afterwards
@@ -110,8 +113,8 @@ bool Qp::take_sends(Adapter& adapter)
         const char* wrong = nullptr;
         while (count < most && sends_taken_ != sends_noted_ && wrong == nullptr) {
             SendRequest& request = requests[count];
-            wrong = request.read(ring_, sends_taken_, hca_.qp_num, hca_.qp_type, ring_memory_->lkey,
-                                 pd_, target_);
+            wrong =
+                request.read(ring_, sends_taken_, hca_, port_, ring_memory_->lkey, pd_, target_);
             if (wrong == nullptr) {
                 if (count > 0) {
                     requests[count - 1].wr.next = request.first();

@@ -40,6 +40,7 @@ class Qp {
     ibv_qp& hca() { return hca_; }
     std::uint64_t user_handle() const { return user_handle_; }
     std::uint32_t user_index() const { return user_index_; }
+    std::uint8_t port() const { return port_; }
     void count_event() { ++events_; }
     std::uint32_t events() const { return events_; }
 
@@ -65,7 +66,8 @@ class Qp {
     Pd& pd_;
     Cq& send_cq_;
     ibv_qp_state state_ = IBV_QPS_RESET; // that the program brought it into
-    DcTarget target_;                    // of the latest request
+    std::uint8_t port_ = 1;
+    DcTarget target_; // of the latest request
     std::uint16_t receives_taken_ = 0, sends_taken_ = 0, sends_noted_ = 0;
     std::uint32_t events_ = 0;
 };

@@ -65,8 +65,8 @@ unsigned access_of(std::uint8_t flags)
 
 } // namespace
 
-const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
-                              ibv_qp_type type, std::uint32_t ring_key, Pd& pd, DcTarget& target)
+const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, const ibv_qp& qp,
+                              std::uint8_t port, std::uint32_t ring_key, Pd& pd, DcTarget& target)
 {
     const Wqe wqe(ring, counter);
     const auto control = wqe.at<mlx5_wqe_ctrl_seg>(0);
@@ -80,10 +80,11 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
     wr.wr_id = RequestId(counter, opcode).value();
     wr.sg_list = sge;
     if (bytes == 0 || static_cast<std::uint16_t>(first >> 8) != counter ||
-        second >> 8 != qp_number) {
+        second >> 8 != qp.qp_num) {
         return "is not one of this queue pair and place";
     }
-    const bool is_connected = type == IBV_QPT_RC || type == IBV_QPT_UC;
+    const bool is_connected = qp.qp_type == IBV_QPT_RC || qp.qp_type == IBV_QPT_UC;
+    const bool is_datagram = qp.qp_type == IBV_QPT_UD;
     if (opcode == MLX5_OPCODE_UMR && is_connected) {
         wr.send_flags = flags_of(control);
         read_binding(wqe, sizeof control, be32toh(control.imm), pd);
@@ -104,28 +105,28 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, std::
     }
     std::size_t offset = sizeof control;
     if (!is_connected) {
-        if (const char* const wrong = read_address(wqe, offset, type, pd, target)) {
+        if (const char* const wrong = read_address(wqe, offset, is_datagram, port, pd, target)) {
             return wrong;
         }
     }
-    if (type != IBV_QPT_UD) {
+    if (!is_datagram) {
         read_operation(wqe, offset);
     }
     return read_data(wqe, offset, bytes, ring_key);
 }
 
-const char* SendRequest::read_address(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd,
-                                      DcTarget& target)
+const char* SendRequest::read_address(const Wqe& wqe, std::size_t& offset, bool is_datagram,
+                                      std::uint8_t port, Pd& pd, DcTarget& target)
 {
     const auto address = wqe.at<mlx5_wqe_av>(offset);
     const std::uint32_t destination = be32toh(address.dqp_dct);
     const bool is_long = (destination & MLX5_EXTENDED_UD_AV) != 0;
     offset += is_long ? sizeof address : kShortAddress;
-    ibv_ah* const handle = pd.address_handle(address, is_long);
+    ibv_ah* const handle = pd.address_handle(port, address, is_long);
     if (handle == nullptr) {
         return "has an address that the port does not take";
     }
-    if (type == IBV_QPT_UD) {
+    if (is_datagram) {
         wr.wr.ud = {handle, destination & 0xffffff, be32toh(address.key.qkey.qkey)};
         return nullptr;
     }

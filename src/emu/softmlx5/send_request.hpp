@@ -47,15 +47,16 @@ struct SendRequest {
     std::uint16_t blocks; // that it takes in the ring
     std::uint8_t opcode;
 
-    // Reads the request at this counter. Inline data is left in the ring, which `ring_key` covers.
-    // `target` is that of the request before, and becomes this one's. Null, or what is wrong.
-    const char* read(const SendRing& ring, std::uint16_t counter, std::uint32_t qp_number,
-                     ibv_qp_type type, std::uint32_t ring_key, Pd& pd, DcTarget& target);
+    // Reads the request at this counter of a queue pair that sends by a port. Inline data is left
+    // in the ring, which `ring_key` covers. `target` is that of the request before, and becomes
+    // this one's. Null, or what is wrong.
+    const char* read(const SendRing& ring, std::uint16_t counter, const ibv_qp& qp,
+                     std::uint8_t port, std::uint32_t ring_key, Pd& pd, DcTarget& target);
     ibv_send_wr* first() { return connects ? &connect : &wr; }
 
   private:
-    const char* read_address(const Wqe& wqe, std::size_t& offset, ibv_qp_type type, Pd& pd,
-                             DcTarget& target);
+    const char* read_address(const Wqe& wqe, std::size_t& offset, bool is_datagram,
+                             std::uint8_t port, Pd& pd, DcTarget& target);
     void read_operation(const Wqe& wqe, std::size_t& offset);
     void read_binding(const Wqe& wqe, std::size_t offset, std::uint32_t key, Pd& pd);
     const char* read_data(const Wqe& wqe, std::size_t offset, std::size_t end,

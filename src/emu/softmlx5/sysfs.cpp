@@ -113,6 +113,7 @@ class Tree {
                            root_ / name);
     }
     void add(unsigned device);
+    void add_port(const fs::path& port, unsigned device);
 
     fs::path root_;
     int fd_ = -1;
@@ -130,36 +131,9 @@ std::string in_groups(const std::uint8_t* bytes, unsigned count)
     return text;
 }
 
-void Tree::add(unsigned device)
+// Of softhca's device.
+void Tree::add_port(const fs::path& port, unsigned device)
 {
-    const std::string number = std::to_string(device);
-    char slot[32];
-    std::snprintf(slot, sizeof slot, "0000:00:%02x.0", kFirstPciSlot + device);
-    const fs::path pci = fs::path("devices/pci0000:00") / slot;
-    const fs::path ib = pci / "infiniband" / ("mlx5_" + number);
-    const fs::path uverbs = pci / "infiniband_verbs" / ("uverbs" + number);
-    const fs::path port = ib / "ports/1";
-    const std::uint64_t guid_bytes = softhca::device_guid(device);
-    const std::string guid = in_groups(reinterpret_cast<const std::uint8_t*>(&guid_bytes), 8);
-
-    // A ConnectX-7, as which libmlx5 knows it.
-    file(pci / "vendor", "0x15b3");
-    file(pci / "device", "0x1021");
-    file(pci / "modalias", "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00");
-    file(pci / "numa_node", "-1");
-    file(pci / "local_cpus", "ffffffff");
-    file(pci / "current_link_width", "16");
-    file(pci / "current_link_speed", "32.0 GT/s PCIe");
-    file(uverbs / "ibdev", "mlx5_" + number);
-    file(uverbs / "dev", std::to_string(major(device_number(device))) + ":" +
-                             std::to_string(minor(device_number(device))));
-    file(uverbs / "abi_version", "1");
-    file(ib / "node_type", "1: CA");
-    file(ib / "node_guid", guid);
-    file(ib / "sys_image_guid", guid);
-    file(ib / "fw_ver", "28.99.1");
-    file(ib / "hca_type", "MT4129");
-    file(ib / "board_id", "SOFT_0000000001");
     file(port / "state", "4: ACTIVE");
     file(port / "phys_state", "5: LinkUp");
     const bool ethernet = softhca::profile_of(device).ethernet;
@@ -181,6 +155,41 @@ void Tree::add(unsigned device)
         char text[16];
         std::snprintf(text, sizeof text, "0x%04x", pkey);
         file(port / "pkeys" / std::to_string(index++), text);
+    }
+}
+
+void Tree::add(unsigned device)
+{
+    const std::string number = std::to_string(device);
+    char slot[32];
+    std::snprintf(slot, sizeof slot, "0000:00:%02x.0", kFirstPciSlot + device);
+    const fs::path pci = fs::path("devices/pci0000:00") / slot;
+    const fs::path ib = pci / "infiniband" / ("mlx5_" + number);
+    const fs::path uverbs = pci / "infiniband_verbs" / ("uverbs" + number);
+    const unsigned ports = softhca::config().ports_each;
+    const std::uint64_t guid_bytes = softhca::device_guid(device * ports);
+    const std::string guid = in_groups(reinterpret_cast<const std::uint8_t*>(&guid_bytes), 8);
+
+    // A ConnectX-7, as which libmlx5 knows it.
+    file(pci / "vendor", "0x15b3");
+    file(pci / "device", "0x1021");
+    file(pci / "modalias", "pci:v000015B3d00001021sv000015B3sd00000001bc02sc07i00");
+    file(pci / "numa_node", "-1");
+    file(pci / "local_cpus", "ffffffff");
+    file(pci / "current_link_width", "16");
+    file(pci / "current_link_speed", "32.0 GT/s PCIe");
+    file(uverbs / "ibdev", "mlx5_" + number);
+    file(uverbs / "dev", std::to_string(major(device_number(device))) + ":" +
+                             std::to_string(minor(device_number(device))));
+    file(uverbs / "abi_version", "1");
+    file(ib / "node_type", "1: CA");
+    file(ib / "node_guid", guid);
+    file(ib / "sys_image_guid", guid);
+    file(ib / "fw_ver", "28.99.1");
+    file(ib / "hca_type", "MT4129");
+    file(ib / "board_id", "SOFT_0000000001");
+    for (unsigned port = 0; port < ports; ++port) {
+        add_port(ib / "ports" / std::to_string(port + 1), device * ports + port);
     }
     link("class/infiniband" / ib.filename(), ib);
     link("class/infiniband_verbs" / uverbs.filename(), uverbs);
