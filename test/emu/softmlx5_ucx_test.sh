@@ -73,7 +73,9 @@ gdr() { # NAME SERVER_HCA CLIENT_HCA ARGUMENTS
     pair "gdr, $1: $4" "" "" "env UCX_TLS=gdr $tool run --emulate-hca=$server_hca --emulate-gpu ucx_perftest -p PORT" \
         "env UCX_TLS=gdr $tool run --emulate-hca=$client_hca --emulate-gpu ucx_perftest -p PORT localhost -w 5 -n $messages $4"
 }
-if [ -e "$top_builddir/src/preload/.libs/libuct_gdr.so.0" ] && [ -e "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1" ]; then
+if [ "${GDR_SANITIZERS:-none}" != none ]; then
+    skip_case "gdr" "programs of the system have no sanitizer's run-time library, and ucx-gdr run preloads none"
+elif [ -e "$top_builddir/src/preload/.libs/libuct_gdr.so.0" ] && [ -e "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1" ]; then
     for arguments in "-t tag_lat" "-t tag_bw -s 300000" "-t tag_bw -m cuda -s 300000" "-t ucp_put_lat -m cuda" "-t ucp_get -m cuda -s 65536" \
         "-t ucp_fadd"; do
         gdr "both on softmlx5" mlx5 mlx5 "$arguments"
