@@ -165,6 +165,7 @@ int be_far_side(const Options& options)
     print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
     std::fflush(stdout);
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (std::string& word : command) {
         words.push_back(word.data());
     }

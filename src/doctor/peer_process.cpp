@@ -52,6 +52,7 @@ PeerProcess::PeerProcess(std::string host, const std::vector<std::string>& comma
         posix_spawn_file_actions_adddup2(&actions, fileno(errors_.get()), STDERR_FILENO);
     }
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (const std::string& word : command) {
         words.push_back(const_cast<char*>(word.c_str()));
     }
