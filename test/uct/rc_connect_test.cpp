@@ -230,8 +230,8 @@ TEST(Connecting, KilledClientsLeaveNoQueuePairs)
     EXPECT_EQ(queue_pairs() - before, 0);
 }
 
-// A peer that is alive and silent keeps its connection. On softmlx5 an answer takes as long as it takes threads to take
-// turns.
+// A peer that is alive and silent keeps its connection. On softmlx5 an answer takes as long as it
+// takes threads to take turns.
 TEST(Connecting, SilentPeersAreKept)
 {
     const Variables often{{"KEEPALIVE_INTERVAL", on_softmlx5() ? "200ms" : "20ms"}};
