@@ -604,6 +604,17 @@ static inline int MPIX_Info_set_hex(MPI_Info info, const char* key, const void* 
     return MPI_Info_set(info, key, text);
 }
 
+/* text stays as it is where the info has no such key. MPI 4 deprecates MPI_Info_get(). */
+static inline void gdr_mpix_read_info(MPI_Info info, const char* key, char* text, int size)
+{
+    int has;
+#if MPI_VERSION >= 4
+    MPI_Info_get_string(info, key, &size, text, &has);
+#else
+    MPI_Info_get(info, key, size - 1, text, &has);
+#endif
+}
+
 /** Makes a stream of MPI of a stream of CUDA.
  *
  * The CUDA context of the stream has to be current. Fails where CUDA is not there, or its streams
@@ -620,13 +631,12 @@ static inline int MPIX_Stream_create(MPI_Info info, MPIX_Stream* stream)
     ugdr_condition_h condition;
     ugdr_cu_stream_t handle;
     const char* why;
-    int has_type = 0, has_value = 0;
     size_t i;
 
     *stream = MPIX_STREAM_NULL;
     if (info != MPI_INFO_NULL) {
-        MPI_Info_get(info, "type", (int)sizeof(type) - 1, type, &has_type);
-        MPI_Info_get(info, "value", (int)sizeof(digits) - 1, digits, &has_value);
+        gdr_mpix_read_info(info, "type", type, (int)sizeof(type));
+        gdr_mpix_read_info(info, "value", digits, (int)sizeof(digits));
     }
     for (i = 0; i < sizeof(value) && strlen(digits) == 2 * sizeof(value); ++i) {
         unsigned byte;
@@ -635,7 +645,7 @@ static inline int MPIX_Stream_create(MPI_Info info, MPIX_Stream* stream)
         }
         value[i] = (unsigned char)byte;
     }
-    if (!has_type || strcmp(type, "cudaStream_t") != 0 || i != sizeof(value)) {
+    if (strcmp(type, "cudaStream_t") != 0 || i != sizeof(value)) {
         return gdr_mpix_refuse(MPI_COMM_WORLD, function,
                                "the info needs \"type\" with \"cudaStream_t\", and \"value\" with "
                                "the stream: set that by MPIX_Info_set_hex()");
