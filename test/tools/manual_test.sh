@@ -53,6 +53,16 @@ expect "and all others that are read" "$({
 } | grep -oE '(SOFT|GDR|UGDR)[A-Z0-9_]*_[A-Z0-9_]+' | sort -u)" "$(
     sed -n 's/^### //p' "$reference" | grep -v '^UCX_' | sort)"
 
+# Each program beside the command is in a package.
+expect "Debian and RPM have the programs that are installed beside the command" "" "$(
+    sed -n 's|^pkglibexec_PROGRAMS += %reldir%/||p' "$top_srcdir"/src/*/Makefile.inc "$top_srcdir"/src/*/*/Makefile.inc |
+        while read -r program; do
+            for list in "contrib/debian/*.install" contrib/packages/ucx-gdr.spec.in; do
+                # shellcheck disable=SC2086 # a pattern of files
+                (cd "$top_srcdir" && grep -qE "ucx-gdr/$program\$" $list) || echo "$list: $program"
+            done
+        done)"
+
 # The pages of a library's functions are where its header is: in the packages for development.
 expect "Debian's package of the headers has the functions' pages" "libuct-gdr-dev.install:usr/share/man/man3" \
     "$(cd "$top_srcdir/contrib/debian" && grep -E 'man3|share/man$' -- *.install)"
