@@ -137,7 +137,7 @@ int devx_subscribe(Context& context, ib_uverbs_ioctl_hdr& header)
     }
     const Command::In list = input(header, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_TYPE_NUM_LIST);
     std::vector<std::uint16_t> events(list.length / sizeof(std::uint16_t));
-    if (events.empty()) {
+    if (events.empty() || list.start == nullptr) {
         return EINVAL;
     }
     std::memcpy(events.data(), list.start, events.size() * sizeof events[0]);
