@@ -158,15 +158,7 @@ job() {
     rights=,+ipc_lock,+setpcap
     job 'ulimit -l 1024; exec setpriv --bounding-set=-all --inh-caps=-all "$@"'
     finds "the second rank's locked memory" limits.memlock "(rank 1): 1 MiB may be locked"
-    # Another UCX: GDR_TEST_OTHER_UCX, a prefix, or a copy of this one in another place.
-    other=${GDR_TEST_OTHER_UCX:+$GDR_TEST_OTHER_UCX/lib}
-    if [[ -z $other ]]; then
-        other=$work/other
-        mkdir "$other"
-        for name in libucm libucs libuct libucp; do
-            cp -L "$(ldd "$ucx_info" | awk -v name=$name.so.0 '$1 == name { print $3 }')" "$other/$name.so.0"
-        done
-    fi
+    other=$(other_ucx)
     rights=,+ipc_lock,+sys_admin
     job "LD_LIBRARY_PATH=$other:\$LD_LIBRARY_PATH exec unshare --uts sh -c 'hostname gdr-b && exec \"\$@\"' sh \"\$@\""
     finds "two hosts with two versions of UCX" launch.mixed "UCX differs: "

@@ -16,3 +16,20 @@ tool=$top_builddir/src/tools/ucx-gdr
 
 # The lines of "ucx-gdr info" as they are before it folds them.
 unfold() { awk '/^             [^ ]/ { sub(/^ +/, " "); line = line $0; next } NR > 1 { print line } { line = $0 } END { print line }'; }
+
+# copy_ucx DIRECTORY: the libraries of UCX go there.
+copy_ucx() {
+    mkdir -p "$1"
+    for library in libucm libucs libuct libucp; do
+        cp -L "$(ldd "$ucx_info" | awk -v name=$library.so.0 '$1 == name { print $3 }')" "$1/$library.so.0"
+    done
+}
+# Prints where another UCX is: GDR_TEST_OTHER_UCX, a prefix, or a copy of this one.
+other_ucx() {
+    if [ -n "${GDR_TEST_OTHER_UCX-}" ]; then
+        echo "$GDR_TEST_OTHER_UCX/lib"
+    else
+        copy_ucx "$work/other"
+        echo "$work/other"
+    fi
+}

@@ -74,14 +74,7 @@ launcher 'exec env UCX_TLS=nonsense "$@"'
 pair elsewhere --launcher "$work/launcher"
 finds "a variable that differs" WARNING job.env "UCX_TLS differs"
 finds "a side that does not start" ERROR pair.connect "no transfers by"
-other=${GDR_TEST_OTHER_UCX:+$GDR_TEST_OTHER_UCX/lib}
-if [[ -z $other ]]; then
-    other=$work/other
-    mkdir "$other"
-    for name in libucm libucs libuct libucp; do
-        cp -L "$(ldd "$ucx_info" | awk -v name=$name.so.0 '$1 == name { print $3 }')" "$other/$name.so.0"
-    done
-fi
+other=$(other_ucx)
 # shellcheck disable=SC2016 # expands there
 launcher "exec env LD_LIBRARY_PATH=$other \"\$@\""
 pair elsewhere --launcher "$work/launcher"

@@ -52,10 +52,7 @@ if [[ -n $program ]]; then
         "$(cp /bin/true mine && chmod u+s mine && "$tool" run --no-emulation ./mine 2>&1 | grep -c set-uid)"
 fi
 # A UCX that calls itself 99.0.0.
-mkdir other
-for name in libucm libucs libuct libucp; do
-    cp -L "$(ldd "$ucx_info" | awk -v name=$name.so.0 '$1 == name { print $3 }')" other
-done
+copy_ucx other
 cat >version.c <<'END_OF_FILE'
 void uct_release_component_list(void **);
 void (*linked_with_libuct)(void **) = &uct_release_component_list;
