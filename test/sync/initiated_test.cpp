@@ -42,14 +42,26 @@ TEST_F(Initiated, SignalsNeverBeforeDataOverUcp)
     exchange(rounds() / 100, 2);
 }
 
+// Where both sides have HCAs and an endpoint tells of its peer's death, ucp_atomic_op_nbx() of
+// these does not return.
+bool ucp_adds()
+{
+    unsigned major, minor, release;
+    ucp_get_version(&major, &minor, &release);
+    return minor < 16 || minor > 21;
+}
+
 TEST_F(Initiated, EveryKind)
 {
     NEEDS_KERNELS();
     for (const auto& [host, ucp] : {std::pair(false, false), std::pair(true, false),
                                     std::pair(false, true), std::pair(true, true)}) {
         SCOPED_TRACE(std::string(host ? "host" : "GPU") + (ucp ? ", UCP" : ""));
+        if (host && ucp && !ucp_adds()) {
+            continue;
+        }
         connect(host, 1, ucp);
-        every_kind(host || !ucp); // UCP has the CPU write what it fetches
+        every_kind(host || !ucp); // UCP adds by the CPU
         TearDown();
     }
 }

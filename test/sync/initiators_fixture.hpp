@@ -177,7 +177,8 @@ class Initiators : public Cuda {
     }
 
     // Each operation once. fetches: what an addition fetches is available.
-    void every_kind(bool fetches)
+    // adds: also to words of a GPU.
+    void every_kind(bool adds)
     {
         std::vector<unsigned long long> numbers(kWords);
         for (size_t i = 0; i < kWords; ++i) {
@@ -189,7 +190,7 @@ class Initiators : public Cuda {
         CUstream work = stream();
         launch(kernel("initiators", "sync_every_kind"), 1, 32, work, {&with});
         ASSERT_CUDA(cuStreamSynchronize(work));
-        EXPECT_EQ(copy_of(a_.statuses, 2)[1], fetches ? UCS_OK : UCS_ERR_UNSUPPORTED);
+        EXPECT_EQ(copy_of(a_.statuses, 2)[1], adds ? UCS_OK : UCS_ERR_UNSUPPORTED);
         const auto there = copy_of(b_.in, 64), back = copy_of(a_.out, 192);
         for (unsigned i = 0; i < 16; ++i) {
             EXPECT_EQ(there[i], i + 1);
@@ -197,9 +198,9 @@ class Initiators : public Cuda {
         for (unsigned bytes = 1; bytes <= 8; ++bytes) {
             EXPECT_EQ(there[16 + bytes], 0x8877665544332211 & (~0ull >> (64 - 8 * bytes)));
         }
-        EXPECT_EQ(there[32], fetches ? 3 + (1ull << 63) : 3);
-        EXPECT_EQ(copy_of(b_.signals, 1)[0], 5u);
-        EXPECT_EQ(back[64], fetches ? 3u : 65u);
+        EXPECT_EQ(there[32], adds ? 3 + (1ull << 63) : 0);
+        EXPECT_EQ(copy_of(b_.signals, 1)[0], adds ? 5u : 0u);
+        EXPECT_EQ(back[64], adds ? 3u : 65u);
         for (unsigned i = 0; i < 40; ++i) {
             EXPECT_EQ(back[128 + i], there[i]);
         }

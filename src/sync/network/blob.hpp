@@ -19,7 +19,7 @@ enum class BlobKind : uint16_t { peer = 1, memory = 2, transfer = 3 };
 
 struct BlobHeader {
     static constexpr uint64_t kMagic = 0x7264'672d'7863'7501; // also tells the byte order
-    static constexpr uint16_t kVersion = 2;
+    static constexpr uint16_t kVersion = 3;
 
     uint64_t magic;
     uint16_t version;

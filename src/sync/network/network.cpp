@@ -89,7 +89,8 @@ ugdr_mem* Network::map_locked(void* address, size_t length)
     memory.length = length;
     memory.host = kind_of(address) == cuda::MemoryKind::host;
     BlobWriter writer(BlobKind::memory);
-    writer.add(Extent{process_, start, length, static_cast<uint32_t>(made->regions.size())});
+    writer.add(Extent{process_, start, length, static_cast<uint32_t>(made->regions.size()),
+                      uint32_t{memory.host}});
     for (const verbs::MemoryRegion& region : made->regions) {
         memory.keys.push_back(region->lkey);
         writer.add(uint32_t{region->rkey});
@@ -176,6 +177,7 @@ ugdr_rmem* Network::import_locked(Peer& peer, const void* blob, size_t length)
     memory.lanes = &peer.lanes();
     memory.address = extent.address;
     memory.length = extent.length;
+    memory.host = extent.host != 0;
     memory.keys = reader.take_values<uint32_t>(extent.keys);
     const BlobReader::Piece rkey = reader.take_counted();
     const auto shared = reader.take<Shared>();

@@ -27,6 +27,7 @@ struct Extent {
     uint64_t address;
     uint64_t length;
     uint32_t keys; // one for each HCA
+    uint32_t host; // 1: memory of the host
 };
 
 // Our memory, as the application has it.

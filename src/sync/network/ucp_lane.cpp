@@ -17,6 +17,23 @@ bool has_signal(Transfer::Kind kind)
     return kind == Transfer::Kind::put_signal_set || kind == Transfer::Kind::put_signal_add;
 }
 
+// UCP writes what an atomic fetches by the CPU. It also adds by the CPU where no HCA does: on GPU
+// memory that ends the peer. With protocols v2 and endpoints that tell of a peer's death it never
+// has an HCA add, and waits for ever.
+bool needs_cpu(const Transfer& transfer)
+{
+    switch (transfer.kind) {
+    case Transfer::Kind::put_signal_add:
+        return !transfer.signal->host;
+    case Transfer::Kind::add:
+        return !transfer.remote->host;
+    case Transfer::Kind::fetch_add:
+        return !transfer.remote->host || !transfer.local->host;
+    default:
+        return false;
+    }
+}
+
 void* local_of(const Transfer& transfer)
 {
     return reinterpret_cast<void*>(transfer.local->address + transfer.offset);
@@ -29,9 +46,7 @@ bool UcpLane::post(const Transfer& transfer)
     if (last_ - first_ == kMost) {
         return false;
     }
-    // UCP writes what an atomic fetches by the CPU.
-    const bool refused = transfer.kind == Transfer::Kind::fetch_add && !transfer.local->host;
-    posted(last_++) = {transfer, false, transfer.value, refused};
+    posted(last_++) = {transfer, false, transfer.value, needs_cpu(transfer)};
     return true;
 }
 

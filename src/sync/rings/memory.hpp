@@ -27,6 +27,7 @@ struct RemoteMemory {
     const Lanes* lanes = nullptr; // to its peer
     uint64_t address = 0;
     uint64_t length = 0;
+    bool host = false;            // else it is a GPU's
     std::vector<uint32_t> keys{}; // remote keys, by the numbers of the peer's HCAs
     ucp_rkey_h ucp = nullptr;     // of UCP's lanes
 };

@@ -695,6 +695,9 @@ ugdr_dev_get(const ugdr_dev_t& device, unsigned channel, unsigned mem, unsigned 
 
 /** Adds to a word of a peer, atomically.
  *
+ * Where UCP carries the operation the word has to be in memory of the host, as that of a signal
+ * that is added to (UCS_ERR_UNSUPPORTED).
+ *
  * @param remote_offset of a word of 64 bits, aligned
  * @return the ticket
  */
