@@ -59,7 +59,7 @@ void tell_general(const softhca::Context& hca, const prm::Output& caps)
 void tell_atomics(const prm::Output& caps)
 {
     using namespace prm::atomic_caps;
-    caps.set(atomic_req_8B_endianness_mode, prm::kHostEndianness);
+    caps.set(atomic_req_8b_endianness_mode, prm::kHostEndianness);
     caps.set(atomic_operations, prm::kCompareSwap | prm::kFetchAdd);
     caps.set(atomic_size_qp, kAtomicBytes);
     caps.set(atomic_size_dc, kAtomicBytes);

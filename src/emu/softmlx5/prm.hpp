@@ -117,7 +117,7 @@ constexpr Field log_max_srq_sz = {0x80, 8}, log_max_qp_sz = {0x88, 8}, log_max_q
 enum PortType : unsigned { kInfiniBand = 0, kEthernet = 1 };
 
 namespace atomic_caps {
-constexpr Field atomic_req_8B_endianness_mode = {0x40, 2}, atomic_operations = {0x90, 16},
+constexpr Field atomic_req_8b_endianness_mode = {0x40, 2}, atomic_operations = {0x90, 16},
                 atomic_size_qp = {0xb0, 16}, atomic_size_dc = {0xd0, 16};
 }
 enum AtomicOperations : unsigned { kCompareSwap = 1, kFetchAdd = 2 };
