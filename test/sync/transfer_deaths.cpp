@@ -531,11 +531,11 @@ int survive(int rounds, bool ucp, const Peers& peers)
                     after.back().descriptors, after.back().threads, after.back().bytes);
     }
     survivor.report();
-    // Beside what the allocator keeps for threads, and connections of the dead that UCX has not
-    // missed yet. The first two rounds have used either kind of memory.
-    constexpr size_t kOfAPeer = 1024;
+    // Beside what the allocator keeps for threads, connections of the dead that UCX has not missed
+    // yet, and a file that is opened late. The first two rounds have used either kind of memory.
+    constexpr size_t kOfAPeer = 1024, kLateFiles = 1;
     const size_t later = after.size() > 2 ? (after.size() - 2) * kPeers : 0;
-    if (after.back().descriptors > after[0].descriptors ||
+    if (after.back().descriptors > after[0].descriptors + kLateFiles ||
         after.back().threads > after[0].threads ||
         (later > 0 && after.back().bytes > after[1].bytes + later * kOfAPeer)) {
         std::printf("FAILED: something of the dead is kept\n");
