@@ -93,8 +93,6 @@ class Transfers {
     static std::string introduce(Side& side)
     {
         std::string said = side.process.answer();
-        take_word(&said); // UCX's version
-        take_word(&said); // ... and file
         std::string address = take_word(&said);
         side.has_gpu = take_word(&said) != "0";
         return address;

@@ -126,8 +126,7 @@ const std::map<std::string, Command>& commands()
 
 std::string introduction(const Peer& peer)
 {
-    return "ok " + peer.ucp().version + " " + peer.ucp().path + " " + hex(peer.address()) + " " +
-           std::to_string(gpus());
+    return "ok " + hex(peer.address()) + " " + std::to_string(gpus());
 }
 
 std::string answer(Peer& peer, const std::string& line)

@@ -9,7 +9,7 @@
 
 namespace gdr::peer {
 
-// "ok VERSION LIBUCP ADDRESS GPUS", which a peer says by itself.
+// "ok ADDRESS GPUS", which a peer says by itself.
 std::string introduction(const Peer& peer);
 std::string answer(Peer& peer, const std::string& line);
 

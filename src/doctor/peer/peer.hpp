@@ -21,7 +21,6 @@ class Peer {
     Peer& operator=(const Peer&) = delete;
     ~Peer();
 
-    const Ucp& ucp() const { return ucp_; }
     std::string address() const;
     // For who waits: other processes may need the processor for what it waits for.
     void progress();

@@ -30,15 +30,6 @@ Ucp::Ucp()
 #define GDR_UCP_LOOK_UP(name) name = reinterpret_cast<decltype(name)>(look_up(library, #name));
     GDR_UCP_FUNCTIONS(GDR_UCP_LOOK_UP)
 #undef GDR_UCP_LOOK_UP
-    Dl_info file{};
-    if (dladdr(reinterpret_cast<void*>(ucp_worker_progress), &file) != 0) {
-        path = file.dli_fname;
-    }
-    unsigned major = 0;
-    unsigned minor = 0;
-    unsigned release = 0;
-    ucp_get_version(&major, &minor, &release);
-    version = std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
 void Ucp::check(ucs_status_t status, const char* call) const

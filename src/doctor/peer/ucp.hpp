@@ -40,8 +40,6 @@ namespace gdr::peer {
 struct Ucp {
     Ucp(); // throws std::runtime_error
 
-    std::string version; // "1.18.1"
-    std::string path;    // of libucp
 #define GDR_UCP_MEMBER(function) decltype(&::function) function = nullptr;
     GDR_UCP_FUNCTIONS(GDR_UCP_MEMBER)
 #undef GDR_UCP_MEMBER
