@@ -15,15 +15,6 @@ struct Blob {
 
 class Peers : public Sides {
   protected:
-    static ugdr_peer_h make_peer(ugdr_context_h context, unsigned channels = 2)
-    {
-        ugdr_peer_params_t params{};
-        params.field_mask = UGDR_PEER_PARAM_FIELD_CHANNELS;
-        params.channels = channels;
-        ugdr_peer_h peer = nullptr;
-        EXPECT_UCS(ugdr_peer_create(context, &params, &peer));
-        return peer;
-    }
     static Blob blob_of(ugdr_peer_h peer)
     {
         Blob blob;
@@ -53,7 +44,7 @@ TEST_F(Peers, FromTheFirstCallToTheLast)
 {
     std::vector<char> host(4096);
     char* device = on_gpu<char>(4096);
-    ugdr_peer_h at_a = make_peer(at_a_), at_b = make_peer(at_b_);
+    ugdr_peer_h at_a = create_peer(at_a_, 2), at_b = create_peer(at_b_, 2);
     EXPECT_EQ(ugdr_peer_test(at_a), UCS_ERR_NOT_CONNECTED);
     connect(at_a, at_b);
     connect(at_b, at_a);
@@ -100,7 +91,7 @@ TEST_F(Peers, EndWithTheirContext)
             params.ucp_context = workers[i].context;
             params.flags = flags;
             contexts[i] = create(params);
-            peers[i] = make_peer(contexts[i]);
+            peers[i] = create_peer(contexts[i], 2);
         }
         connect(peers[0], peers[1]);
         connect(peers[1], peers[0]);
@@ -124,7 +115,7 @@ TEST_F(Peers, EndWithTheirContext)
 
 TEST_F(Peers, WhatIsNone)
 {
-    ugdr_peer_h peer = make_peer(at_a_);
+    ugdr_peer_h peer = create_peer(at_a_, 2);
     ugdr_mem_h memory = nullptr;
     ugdr_rmem_h imported = nullptr;
     const void* blob = nullptr;
