@@ -148,49 +148,43 @@ class Devx : public ::testing::Test {
     };
 
     int fd() const { return device.context->cmd_fd; }
-    Answer general(const Command& command)
+    // What the device answers to a command, whose and whose answer's attributes these are.
+    Answer ask(Method& method, unsigned in, unsigned out, const Command& command) const
     {
         Answer answer;
-        answer.error =
-            Method(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER)
-                .in(MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, command.bytes.data(), command.bytes.size())
-                .out(MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT, answer.bytes.data(), kLongest)
-                .call(fd());
+        answer.error = method.in(in, command.bytes.data(), command.bytes.size())
+                           .out(out, answer.bytes.data(), kLongest)
+                           .call(fd());
         return answer;
+    }
+    Answer general(const Command& command)
+    {
+        Method method(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_OTHER);
+        return ask(method, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
+                   command);
     }
     Answer create(const Command& command)
     {
-        Answer answer;
         Method method(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_CREATE);
-        answer.error =
-            method.object(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, 0)
-                .in(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, command.bytes.data(), command.bytes.size())
-                .out(MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, answer.bytes.data(), kLongest)
-                .call(fd());
+        method.object(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, 0);
+        Answer answer = ask(method, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN,
+                            MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT, command);
         answer.handle = method.handle(MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE);
         return answer;
     }
     Answer modify(std::uint64_t handle, const Command& command)
     {
-        Answer answer;
-        answer.error =
-            Method(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY)
-                .object(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, handle)
-                .in(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, command.bytes.data(), command.bytes.size())
-                .out(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT, answer.bytes.data(), kLongest)
-                .call(fd());
-        return answer;
+        return ask(Method(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_MODIFY)
+                       .object(MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, handle),
+                   MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT,
+                   command);
     }
     Answer query(std::uint64_t handle, const Command& command)
     {
-        Answer answer;
-        answer.error =
-            Method(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY)
-                .object(MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, handle)
-                .in(MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, command.bytes.data(), command.bytes.size())
-                .out(MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, answer.bytes.data(), kLongest)
-                .call(fd());
-        return answer;
+        return ask(Method(MLX5_IB_OBJECT_DEVX_OBJ, MLX5_IB_METHOD_DEVX_OBJ_QUERY)
+                       .object(MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE, handle),
+                   MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT,
+                   command);
     }
     int destroy(std::uint64_t handle)
     {
