@@ -91,6 +91,29 @@ TEST_F(SoftcudaMemop, WordsOf32BitsAndWordsOfDeviceMemory)
               (std::vector<unsigned char>{2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}));
 }
 
+// The thread sanitizer looks at this: a word changes whole, however it is written.
+TEST_F(SoftcudaMemop, AStreamWaitsForWhatIsCopied)
+{
+    const CUdeviceptr word = allocate(8);
+    const auto wait_for = [&](uint64_t value) {
+        CUstreamBatchMemOpParams wait = wait64(pointer(word), value, CU_STREAM_WAIT_VALUE_EQ);
+        ASSERT_CUDA(cuStreamBatchMemOp(stream_, 1, &wait, 0));
+        std::this_thread::sleep_for(kLongEnough);
+        EXPECT_EQ(cuStreamQuery(stream_), CUDA_ERROR_NOT_READY);
+    };
+    ASSERT_CUDA(cuMemsetD8(word, 0, 8));
+    const uint64_t value = 1;
+    wait_for(value);
+    CUstream copies;
+    ASSERT_CUDA(cuStreamCreate(&copies, CU_STREAM_NON_BLOCKING));
+    ASSERT_CUDA(cuMemcpyHtoDAsync(word, &value, 8, copies));
+    ASSERT_CUDA(cuStreamSynchronize(copies));
+    ASSERT_CUDA(cuStreamSynchronize(stream_));
+    wait_for(0x200000001);
+    ASSERT_CUDA(cuMemsetD32(word + 4, 2, 1));
+    ASSERT_CUDA(cuStreamSynchronize(stream_));
+}
+
 // The driver's limit: 256 are refused as a whole.
 TEST_F(SoftcudaMemop, AtMost255InABatch)
 {

@@ -8,6 +8,8 @@
 #include "emu/softcuda/work.hpp"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -41,6 +43,31 @@ Range anywhere(CUdeviceptr address)
     return {address, Space::any};
 }
 
+// Whether it was a small copy of whole words.
+template <typename Word>
+bool store_words(char* to, const char* from, size_t size)
+{
+    std::array<Word, 64> words;
+    if (size > sizeof(words) || size % sizeof(Word) != 0 || as_address(to) % sizeof(Word) != 0) {
+        return false;
+    }
+    std::memcpy(words.data(), from, size);
+    for (size_t i = 0; i < size / sizeof(Word); ++i) {
+        std::atomic_ref<Word>(*reinterpret_cast<Word*>(to + i * sizeof(Word)))
+            .store(words[i], std::memory_order_release);
+    }
+    return true;
+}
+
+// Streams and kernels may be looking at the words that a small copy writes: each changes whole, as
+// on a GPU.
+void store(char* to, const char* from, size_t size)
+{
+    if (!store_words<uint64_t>(to, from, size) && !store_words<uint32_t>(to, from, size)) {
+        std::memmove(to, from, size);
+    }
+}
+
 void move(const Pieces& destination, const Pieces& source)
 {
     auto d = destination.begin();
@@ -48,9 +75,9 @@ void move(const Pieces& destination, const Pieces& source)
     size_t d_done = 0, s_done = 0;
     while (d != destination.end() && s != source.end()) {
         size_t n = std::min(d->size - d_done, s->size - s_done);
-        std::memmove(d->start + d_done, s->seen() + s_done, n);
+        store(d->start + d_done, s->seen() + s_done, n);
         if (d->view != 0) {
-            std::memcpy(d->start + d->view + d_done, d->start + d_done, n);
+            store(d->start + d->view + d_done, d->start + d_done, n);
         }
         if ((d_done += n) == d->size) {
             ++d;
@@ -78,11 +105,11 @@ void fill(const Pieces& where, Value value)
             std::memset(start, bytes[0], size);
         } else {
             for (size_t i = 0; i < size; i += sizeof(Value)) {
-                std::memcpy(start + i, bytes, sizeof(Value));
+                store(start + i, bytes, sizeof(Value));
             }
         }
         if (view != 0) {
-            std::memcpy(start + view, start, size);
+            store(start + view, start, size);
         }
     }
 }
