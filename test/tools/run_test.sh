@@ -69,6 +69,8 @@ if command -v ibv_devinfo >/dev/null; then
 fi
 expect "without the plugin the emulated HCA alone" "$emulated_hca" "$(value LD_PRELOAD --no-plugin)"
 expect "nor anything for Open MPI" "" "$(value OMPI_MCA_pml --no-plugin)"
+expect "devices that are to be emulated are not looked for" "" \
+    "$(sh -x "$tool" run "$emulate_hca" --emulate-gpu true 2>&1 | grep -E '^\+ (hca|gpu)_usable')"
 expect "an unknown command is named" "2 ucx-gdr: unknown command sideways (see ucx-gdr --help)" \
     "$(said=$("$tool" sideways 2>&1); echo $? "$said")"
 
