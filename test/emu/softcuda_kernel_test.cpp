@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -29,6 +30,10 @@ constexpr char kPtx[] = R"(
 }
 .func helper(.param .b32 x) { ret; }
 .entry test_nothing()
+{
+	ret;
+}
+.entry test_waits()
 {
 	ret;
 }
@@ -81,6 +86,25 @@ int nothing(const softcuda_launch*, void* const*)
     return 0;
 }
 
+std::atomic<bool> opened{false};
+std::atomic<int> waiting{0};
+const std::thread::id program = std::this_thread::get_id();
+std::atomic<int> in_program{0};
+
+// Until the program says so, which it cannot here in its own thread.
+int waits(const softcuda_launch*, void* const*)
+{
+    ++waiting;
+    if (std::this_thread::get_id() == program) {
+        ++in_program;
+        return 0;
+    }
+    while (!opened) {
+        std::this_thread::yield();
+    }
+    return 0;
+}
+
 class SoftcudaKernel : public Softcuda {
   protected:
     static void SetUpTestSuite()
@@ -88,6 +112,7 @@ class SoftcudaKernel : public Softcuda {
         EXPECT_EQ(softcuda_kernel("test_add", add), 0);
         EXPECT_EQ(softcuda_kernel("test_nothing", nothing), 0);
         EXPECT_EQ(softcuda_kernel("test_nothing", add), -1);
+        EXPECT_EQ(softcuda_kernel("test_waits", waits), 0);
     }
 
     void SetUp() override
@@ -192,6 +217,31 @@ TEST_F(SoftcudaKernel, RunsInTheOrderOfItsStream)
     std::vector<uint32_t> expected(kWords, 7);
     expected[0] = 10;
     EXPECT_EQ(words(), expected);
+}
+
+TEST_F(SoftcudaKernel, StopsNoThreadThatDoesNotWaitForIt)
+{
+    constexpr int kKernels = 3;
+    CUstream streams[kKernels] = {};
+    for (CUstream& stream : streams) {
+        ASSERT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        ASSERT_CUDA(
+            cuLaunchKernel(function("test_waits"), 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr));
+    }
+    EXPECT_CUDA(cuMemsetD32Async(words_, 6, kWords, stream_));
+    EXPECT_CUDA(cuStreamSynchronize(stream_));
+    for (CUstream stream : streams) {
+        EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    }
+    while (waiting < kKernels) { // all at the same time
+        std::this_thread::yield();
+    }
+    opened = true;
+    for (CUstream stream : streams) {
+        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_CUDA(cuStreamDestroy(stream));
+    }
+    EXPECT_EQ(in_program, 0);
 }
 
 TEST_F(SoftcudaKernel, RefusesSizesAndHandlesAsTheDriverDoes)

@@ -50,18 +50,20 @@ class Engine {
     /// Waits until the stream takes that many operations more.
     void wait_for_room(Lock& lock, CUstream stream, size_t operations)
     {
-        wait(lock, [&] {
-            return launch_queue_ == 0 || stream->queue.empty() ||
-                   stream->queue.size() + operations <= launch_queue_;
-        });
+        wait(
+            lock,
+            [&] {
+                return launch_queue_ == 0 || stream->queue.empty() ||
+                       stream->queue.size() + operations <= launch_queue_;
+            },
+            is(stream));
     }
 
     /// Lets the threads of the driver look, of which each is started when it is needed.
     void wake_threads()
     {
-        if (!worker_started_) {
-            worker_started_ = true;
-            start("softcuda", Runner::worker);
+        if (free_workers_ == 0) {
+            add_worker();
         }
         if (host_functions_ && !caller_started_) {
             caller_started_ = true;
@@ -74,20 +76,39 @@ class Engine {
     /// the program's.
     enum class Runner { program, worker, host_functions };
 
-    /// Runs one operation that may run now; false if there is none.
-    bool step(Lock& lock, Runner runner)
+    /// Some of the streams.
+    using Which = std::function<bool(CUstream)>;
+    static bool none(CUstream) { return false; }
+    static Which is(CUstream stream)
+    {
+        return [stream](CUstream other) { return other == stream; };
+    }
+
+    /// Runs one operation that may run now; false if there is none. A kernel may wait for what the
+    /// program's thread does next: that thread runs those alone for which it waits itself.
+    bool step(Lock& lock, Runner runner, const Which& awaited = none)
     {
         for (CUstream stream : active_) {
             if (!runnable(stream, runner)) {
                 continue;
             }
-            stream->running = true;
             Operation& operation = stream->queue.front(); // stays put while others are appended
+            const bool kernel = operation.type == CU_GRAPH_NODE_TYPE_KERNEL;
+            if (kernel && runner == Runner::program && !awaited(stream)) {
+                continue;
+            }
+            stream->running = true;
+            if (kernel && runner == Runner::worker && --free_workers_ == 0) {
+                add_worker(); // for what the kernel waits for
+            }
             lock.unlock();
             operation.run();
             operation.run = nullptr; // what they hold may need the lock to go
             operation.ready = nullptr;
             lock.lock();
+            if (kernel && runner == Runner::worker) {
+                ++free_workers_;
+            }
             stream->queue.pop_front();
             stream->running = false;
             ++stream->completed;
@@ -100,10 +121,10 @@ class Engine {
         return false;
     }
 
-    void wait(Lock& lock, const std::function<bool()>& condition)
+    void wait(Lock& lock, const std::function<bool()>& condition, const Which& awaited = none)
     {
         while (!condition()) {
-            if (!step(lock, Runner::program) && !condition()) {
+            if (!step(lock, Runner::program, awaited) && !condition()) {
                 pause(lock, Runner::program);
             }
         }
@@ -175,6 +196,12 @@ class Engine {
         }
     }
 
+    void add_worker()
+    {
+        ++free_workers_;
+        start("softcuda", Runner::worker);
+    }
+
     void start(const char* name, Runner runner)
     {
         sigset_t all, old;
@@ -207,7 +234,7 @@ class Engine {
     std::condition_variable changed_;
     std::vector<CUstream> active_; // streams with operations, oldest first
     uint64_t sequence_ = 0;
-    bool worker_started_ = false;
+    unsigned free_workers_ = 0; // that are in no kernel: one at least, once there are any
     bool caller_started_ = false;
     bool host_functions_ = false; // there have been some
 };
@@ -250,11 +277,19 @@ void wait_for_streams(Belongs&& belongs)
             targets.emplace_back(stream, stream->issued);
         }
     }
-    e.wait(lock, [&] {
-        return std::all_of(targets.begin(), targets.end(), [&](const auto& target) {
-            return !e.streams.contains(target.first) || target.first->completed >= target.second;
+    e.wait(
+        lock,
+        [&] {
+            return std::all_of(targets.begin(), targets.end(), [&](const auto& target) {
+                return !e.streams.contains(target.first) ||
+                       target.first->completed >= target.second;
+            });
+        },
+        [&](CUstream stream) {
+            return std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+                return target.first == stream && stream->completed < target.second;
+            });
         });
-    });
 }
 
 } // namespace
@@ -334,7 +369,8 @@ void execute(CUstream stream, Operation operation)
     Lock lock(e.mutex);
     e.append(stream, std::move(one.front()));
     uint64_t target = stream->issued;
-    e.wait(lock, [&] { return stream->completed >= target; });
+    e.wait(
+        lock, [&] { return stream->completed >= target; }, Engine::is(stream));
     require_no_failure(stream->context);
 }
 
@@ -377,7 +413,8 @@ void wait_for_stream(CUstream stream)
     Engine& e = engine();
     Lock lock(e.mutex);
     uint64_t target = stream->issued;
-    e.wait(lock, [&] { return stream->completed >= target; });
+    e.wait(
+        lock, [&] { return stream->completed >= target; }, Engine::is(stream));
 }
 
 void wait_for_context(CUcontext context)

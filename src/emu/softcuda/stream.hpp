@@ -3,7 +3,8 @@
 // Streams: queues of operations that run later, each stream's in order. Operations are run by a
 // worker thread of the process, or by a thread that asks about or waits for them, whichever comes
 // first, so a busy machine does not add the worker's wake-up to each copy. The program's functions
-// have a thread for them alone: one that blocks stops no stream but its own.
+// have a thread for them alone: one that blocks stops no stream but its own. Nor does a kernel that
+// blocks: a worker is left, and the program's threads run those kernels alone that they wait for.
 #pragma once
 
 #include "emu/softcuda/api.hpp"
