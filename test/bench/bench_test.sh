@@ -27,6 +27,9 @@ rows() {
 
 rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$' \
     "$top_srcdir/contrib/bench" --loaded --rounds 1 --no-counts --with gdr,rc_verbs --only 'uct (am_lat|put_bw) short 8$'
+# The second needs a ConnectX.
+rows 2 '^uct .* gdr [0-9.]* .* rc_verbs [0-9.]* .*(.*)$\|FAILED: uct am_lat short 8, dc_mlx5: ' "$top_srcdir/contrib/bench" \
+    --loaded --rounds 1 --no-counts --emulate-hca softhca --with gdr,dc_mlx5,rc_verbs --only 'uct am_lat short 8$'
 rows 3 '^ *[124] .*([0-9. to]*)' "$top_srcdir/contrib/bench-sizes" --loaded --rounds 1 --only '^put host$' --largest 4
 if [ -e "$build/test/bench/initiated_bench" ]; then
     rows 9 '^\(puts\|quiet\|signal\|overlap\) .*\([0-9]\|hidden\)$\|M/s$' "$top_srcdir/contrib/bench-sync" --emulate --rounds 10 --largest 8
