@@ -3,6 +3,7 @@
 // The transfers.
 #include "doctor/peer/peer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <stdexcept>
@@ -67,9 +68,14 @@ std::string Peer::address() const
 void Peer::progress()
 {
     idle_ = ucp_.ucp_worker_progress(worker_) == 0 ? idle_ + 1 : 0;
-    if (idle_ >= kPatienceOfPolling) {
+    if (is_idle()) {
         sched_yield();
     }
+}
+
+bool Peer::is_idle() const
+{
+    return idle_ >= kPatienceOfPolling;
 }
 
 void Peer::connect(const std::string& address)
@@ -166,12 +172,16 @@ void Peer::pong(size_t length, size_t count)
 
 double Peer::stream(double seconds)
 {
+    const auto alone = Clock::now();
     put(memory().length());
+    // Not more than are made in the time.
+    const double fit = seconds / seconds_since(alone);
+    const size_t most = fit < kUnderWay ? std::max<size_t>(static_cast<size_t>(fit), 1) : kUnderWay;
     const auto begin = Clock::now();
     std::array<ucs_status_ptr_t, kUnderWay> under_way{};
     size_t puts = 0;
     do {
-        ucs_status_ptr_t& slot = under_way[puts++ % kUnderWay];
+        ucs_status_ptr_t& slot = under_way[puts++ % most];
         finish(slot, "ucp_put");
         slot = nullptr;
         slot = ucp_.ucp_put_nbx(endpoint_, memory().address(), memory().length(), remote_,
