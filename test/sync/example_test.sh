@@ -58,10 +58,11 @@ asleep() {
         END { exit !(right && asleep == $1) }"
 }
 
-# The solution is right, and each of COUNT ranks had enqueued everything long before the end.
+# The solution is right, and each of COUNT ranks had enqueued everything before the end. One that waits for its stream in each
+# sweep is there at 98 % of the time; one that a busy machine stops for a while, with most sweeps to come, is not.
 ahead() {
     echo "/largest difference from the serial solution: 0\$/ { right = 1 }
-        /enqueued within/ { ahead += \$5 < \$7 / 4 }
+        /enqueued within/ { ahead += \$5 < \$7 * 9 / 10 }
         END { exit !(right && ahead == $1) }"
 }
 
