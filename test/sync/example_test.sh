@@ -59,7 +59,7 @@ asleep() {
 }
 
 # The solution is right, and each of COUNT ranks had enqueued everything before the end. One that waits for its stream in each
-# sweep is there at 98 % of the time; one that a busy machine stops for a while, with most sweeps to come, is not.
+# sweep is there at 99.9 % of the time; one that a busy machine stops for a while, with most sweeps to come, is not.
 ahead() {
     echo "/largest difference from the serial solution: 0\$/ { right = 1 }
         /enqueued within/ { ahead += \$5 < \$7 * 9 / 10 }
