@@ -3,8 +3,8 @@
 #
 # libibverbs' own verbs find no kernel behind softhca's objects and crash: softhca takes the place of
 # every one that is given an object, and of those that name what they report: gdr runs on it where there is no
-# libibverbs. And it needs none of them, as it is loaded first. Neither it nor softcuda
-# offers others what the C++ library's templates left in it.
+# libibverbs. And it needs none of them, as it is loaded first. No emulated device
+# offers others what the C++ library's templates left in it, nor that library where it is linked statically.
 set -u
 # shellcheck source=test/lib.sh
 . "${top_srcdir:?}/test/lib.sh"
@@ -26,7 +26,31 @@ check "libibverbs has its verbs" [ "$(wc -l <"$work/verbs")" -gt 50 ]
 comm -23 "$work/verbs" "$work/defined" >"$work/missing"
 expect "every verb is overridden" "" "$(cat "$work/missing")"
 expect "no verb is needed" "" "$(cat "$work/needed")"
-for library in "$softhca" "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1"; do
-    expect "${library##*/} offers no symbols of C++" 0 "$(nm -D --defined-only "$library" | grep -c ' _Z')"
+# What a C++ library offers, and what unwinds its stack.
+runtime='^(_Z|__cxa|__gxx|__once|_Unwind)'
+for library in "$softhca" "$top_builddir/src/emu/softmlx5/.libs/libsoftmlx5.so" "$top_builddir/src/emu/softcuda/.libs/libcuda.so.1"; do
+    [ ! -e "$library" ] ||
+        expect "${library##*/} offers no symbols of C++" "" "$(nm -D --defined-only "$library" | awk '{ print $3 }' | grep -E "$runtime")"
 done
+
+cat >"$work/once.cpp" <<'END'
+#include <mutex>
+extern "C" __attribute__((visibility("default"))) void once()
+{
+    static std::once_flag flag;
+    std::call_once(flag, [] { throw 1; });
+}
+END
+# offered FLAG...: what a library offers that has the C++ library in it.
+offered() {
+    # shellcheck disable=SC2086 # two words
+    ${CXX:-c++} -shared -fPIC -fvisibility=hidden -static-libstdc++ -static-libgcc -o "$work/libonce.so" "$work/once.cpp" "$@" \
+        >"$work/linked" 2>&1 && nm -D --defined-only "$work/libonce.so" | awk '{ print $3 }'
+}
+if offered | grep -qE "$runtime"; then
+    # shellcheck disable=SC2086 # words
+    expect "nor with a static C++ library" once "$(offered ${GDR_LDFLAGS:-} -Wl,--version-script="$top_srcdir/src/emu/exports.map")"
+else
+    skip_case "with a static C++ library" "${CXX:-c++} has none, or hides it: $(head -n 1 "$work/linked")"
+fi
 done_testing
