@@ -3,6 +3,7 @@
 // Writing and reading dumps.
 #include "doctor/dump.hpp"
 
+#include "doctor/gzip.hpp"
 #include "doctor/pseudonyms.hpp"
 #include "verbs/sysfs.hpp"
 
@@ -107,7 +108,7 @@ class Dump {
         if (was_read && S_ISREG(status.st_mode)) {
             const auto text = root_.read(path);
             error = text.error;
-            file << contents(path, text.text);
+            file << contents(path, unpacked(text.text)); // or names in it could not be replaced
         }
         file.close();
         // For those who look at it: what the process might do, whoever owns it.

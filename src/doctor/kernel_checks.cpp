@@ -3,50 +3,17 @@
 // Checks of the kernel.
 #include "doctor/checks.hpp"
 
+#include "doctor/gzip.hpp"
 #include "doctor/reader/text.hpp"
 
-#include "config.h"
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
-
-#ifdef HAVE_ZLIB
-#include <zlib.h>
-#endif
 
 namespace gdr::doctor {
 namespace {
 
 constexpr const char* kPackedConfig = "/proc/config.gz";
-
-// Empty if it is no whole gzip file, or this build lacks zlib.
-std::string unpacked([[maybe_unused]] std::string packed)
-{
-#ifdef HAVE_ZLIB
-    constexpr int kGzip = 16 + MAX_WBITS;
-    z_stream stream{};
-    if (inflateInit2(&stream, kGzip) != Z_OK) {
-        return {};
-    }
-    stream.next_in = reinterpret_cast<Bytef*>(packed.data());
-    stream.avail_in = static_cast<uInt>(packed.size());
-    std::string text;
-    int status = Z_OK;
-    while (status == Z_OK) {
-        std::array<char, 65536> piece;
-        stream.next_out = reinterpret_cast<Bytef*>(piece.data());
-        stream.avail_out = piece.size();
-        status = inflate(&stream, Z_NO_FLUSH);
-        text.append(piece.data(), piece.size() - stream.avail_out);
-    }
-    inflateEnd(&stream);
-    return status == Z_STREAM_END ? text : "";
-#else
-    return {};
-#endif
-}
 
 } // namespace
 

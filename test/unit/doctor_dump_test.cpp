@@ -6,6 +6,7 @@
 #include "doctor/dump.hpp"
 #include "doctor/pseudonyms.hpp"
 #include "doctor/report.hpp"
+#include "packed.hpp"
 
 #include <fstream>
 #include <iterator>
@@ -99,6 +100,22 @@ TEST_F(DoctorDumpTest, NamesAreReplaced)
     }
     EXPECT_NE(all.find("/home/user/ucx.conf"), std::string::npos);
 }
+
+#ifdef HAVE_ZLIB
+// A name in what is packed is replaced, and does not spoil the rest.
+TEST_F(DoctorDumpTest, APackedConfiguration)
+{
+    facts.host = "n017";
+    remove("boot");
+    write("proc/config.gz",
+          packed("CONFIG_DEFAULT_HOSTNAME=\" n017 \"\nCONFIG_DMA_SHARED_BUFFER=y\n",
+                 Z_NO_COMPRESSION));
+    fails("kernel.dmabuf", gdr::doctor::Consequence::loss, "without CONFIG_PCI_P2PDMA=y");
+    const std::string text = dumped();
+    EXPECT_EQ(text, replayed());
+    EXPECT_EQ(everything().find("n017"), std::string::npos);
+}
+#endif
 
 TEST_F(DoctorDumpTest, PseudonymsAreForWholeWords)
 {

@@ -3,11 +3,7 @@
 // src/doctor: kernel, limits, processors.
 #include "doctor_fixture.hpp"
 
-#include "config.h"
-
-#ifdef HAVE_ZLIB
-#include <zlib.h>
-#endif
+#include "packed.hpp"
 
 namespace doctor_test {
 namespace {
@@ -15,27 +11,6 @@ namespace {
 using enum gdr::doctor::Consequence;
 
 class DoctorSystemTest : public DoctorTest {};
-
-#ifdef HAVE_ZLIB
-// As gzip writes it.
-std::string packed(std::string text)
-{
-    constexpr int kGzip = 16 + MAX_WBITS;
-    z_stream stream{};
-    EXPECT_EQ(
-        deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY),
-        Z_OK);
-    std::string result(deflateBound(&stream, text.size()), '\0');
-    stream.next_in = reinterpret_cast<Bytef*>(text.data());
-    stream.avail_in = static_cast<uInt>(text.size());
-    stream.next_out = reinterpret_cast<Bytef*>(result.data());
-    stream.avail_out = static_cast<uInt>(result.size());
-    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-    result.resize(stream.total_out);
-    deflateEnd(&stream);
-    return result;
-}
-#endif
 
 TEST_F(DoctorSystemTest, AGoodMachineHasNoFault)
 {
