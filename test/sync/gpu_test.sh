@@ -5,6 +5,7 @@
 # nvcc has made them, and the CUDA runtime. SYNC_TESTS: which of sync_test's tests (a filter of GoogleTest's).
 set -u
 
+ucx_headers=${UCX_CFLAGS:-} # what begins with UCX_ does not stay
 # shellcheck source=test/ucp/environment.sh
 . "$top_srcdir/test/ucp/environment.sh"
 
@@ -38,7 +39,7 @@ fi
 if command -v nvcc >/dev/null; then
     for source in "$top_srcdir/src/sync/ugdr_device.cu" "$top_srcdir"/test/sync/*.cu; do
         # shellcheck disable=SC2086 # arguments
-        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" ${UCX_CFLAGS:-} \
+        nvcc -std=c++17 -arch=native -fatbin -I"$top_srcdir" -I"$top_srcdir/src" -I"$top_srcdir/src/sync" $ucx_headers \
             -o "$work/nvcc/$(basename "$source" .cu).fatbin" "$source" || exit 99
     done
     kernels nvcc 'Kernels.*:Initiated.*:Mapped.*:Team.*:InitiatedByNames.*:*Prepared*'
