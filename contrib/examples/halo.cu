@@ -92,7 +92,7 @@ __device__ bool wait_for_row(const ugdr_dev_t& gdr, const Neighbour& from,
                                  gdr, signal, static_cast<unsigned long long>(sweep)) == 0;
 }
 
-__global__ void solve(ugdr_dev_t gdr, Strip strip, Buffers buffers, Names names,
+__global__ void __launch_bounds__(kThreads) solve(ugdr_dev_t gdr, Strip strip, Buffers buffers, Names names,
                       const unsigned long long* signals, int sweeps, int* failed)
 {
     for (int number = 1; number <= sweeps; ++number) {
@@ -113,7 +113,7 @@ __global__ void solve(ugdr_dev_t gdr, Strip strip, Buffers buffers, Names names,
 
 // ---- by MPI
 
-__global__ void sweep_once(Strip strip, const double* from, double* to)
+__global__ void __launch_bounds__(kThreads) sweep_once(Strip strip, const double* from, double* to)
 {
     sweep(strip, from, to);
 }
@@ -171,6 +171,7 @@ class Problem {
     {
         CUDA(cudaMemset(buffers_.even, 0, strip_.size() * sizeof(double)));
         CUDA(cudaMemset(buffers_.odd, 0, strip_.size() * sizeof(double)));
+        CUDA(cudaDeviceSynchronize()); // the stream does not wait for it
         measure("MPI", [&] {
             for (int number = 1; number <= sweeps_; ++number) {
                 double* const from = buffers_.after(number - 1);

@@ -43,6 +43,7 @@ Value* on_gpu(size_t count)
     void* memory;
     CUDA(cudaMalloc(&memory, count * sizeof(Value)));
     CUDA(cudaMemset(memory, 0, count * sizeof(Value)));
+    CUDA(cudaDeviceSynchronize()); // neither streams nor peers wait for it
     return static_cast<Value*>(memory);
 }
 

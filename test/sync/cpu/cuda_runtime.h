@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 
 #define __global__
+#define __launch_bounds__(threads)
 #define __device__
 #define __host__
 
@@ -99,6 +100,10 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, int)
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize()
 {
     return cudaSuccess;
 }
