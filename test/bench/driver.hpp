@@ -86,13 +86,14 @@ inline void report(const std::string& name, std::vector<double> samples)
 }
 
 // ticks: of each round, and behind them what all took (ticks.hpp). The first rounds are left out.
-inline void report_rounds(const std::string& name, const unsigned long long* ticks, unsigned rounds,
+inline void report_rounds(const std::string& name, const std::vector<unsigned long long>& ticks,
                           double share)
 {
+    const size_t rounds = ticks.size() - 2;
     const double tick =
         static_cast<double>(ticks[rounds + 1]) / static_cast<double>(ticks[rounds]) / 1000;
     std::vector<double> samples;
-    for (unsigned round = rounds / 10; round < rounds; ++round) {
+    for (size_t round = rounds / 10; round < rounds; ++round) {
         samples.push_back(static_cast<double>(ticks[round]) * tick * share);
     }
     report(name, samples);

@@ -36,7 +36,7 @@ namespace {
 using namespace bench;
 
 constexpr unsigned kChannels = 4, kThreads = 256;
-constexpr unsigned kPuts = 100000; // of a sample
+constexpr unsigned kPuts = 20000; // of a sample
 
 // ---- kernels
 
@@ -130,7 +130,8 @@ struct Side {
         compute = kernel(image.c_str(), "bench_compute");
 
         signal = allocate<unsigned long long>(device_memory, 1);
-        ticks = allocate<unsigned long long>(false, std::max(options.rounds, kPuts) + 2);
+        // Of the GPU: a fence would wait for what the kernel writes to the host.
+        ticks = allocate<unsigned long long>(true, std::max(options.rounds, kPuts) + 2);
         ugdr_context_params_t params{};
         check(ugdr_context_create(&params, &sync), "ugdr_context_create");
         ugdr_peer_params_t of_peer{};
@@ -215,6 +216,16 @@ struct Side {
         check(ugdr_peer_test(peer), "an operation");
     }
 
+    // What the kernel of so many rounds has noted.
+    std::vector<unsigned long long> noted(unsigned rounds) const
+    {
+        std::vector<unsigned long long> all(rounds + 2);
+        CU(cuCtxSetCurrent, context);
+        CU(cuMemcpyDtoH, all.data(), reinterpret_cast<CUdeviceptr>(ticks),
+           all.size() * sizeof(all[0]));
+        return all;
+    }
+
     CUcontext context;
     CUstream stream;
     CUfunction put_many, put_and_quiet, exchange, compute;
@@ -233,7 +244,7 @@ void puts(const Side& side, unsigned channels, unsigned threads)
         side.start(side.put_many, threads, channels, kPuts, 8);
         side.finish();
         if (i >= 0) {
-            samples.push_back(static_cast<double>(side.ticks[kPuts + 1]) / 1000 / kPuts);
+            samples.push_back(static_cast<double>(side.noted(kPuts).back()) / 1000 / kPuts);
         }
     }
     report("puts " + std::to_string(channels) + " " + std::to_string(threads), samples);
@@ -243,7 +254,7 @@ void quiet(const Side& side, size_t size, unsigned rounds)
 {
     side.start(side.put_and_quiet, 32, 1, rounds, size);
     side.finish();
-    report_rounds("quiet " + std::to_string(size), side.ticks, rounds, 1);
+    report_rounds("quiet " + std::to_string(size), side.noted(rounds), 1);
 }
 
 void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
@@ -257,7 +268,7 @@ void signal(const Side& a, const Side& b, size_t size, unsigned rounds)
     std::thread other([&] { run(b); }); // an emulated GPU may run its kernel in the call
     run(a);
     other.join();
-    report_rounds("signal " + std::to_string(size), a.ticks, rounds, 0.5);
+    report_rounds("signal " + std::to_string(size), a.noted(rounds), 0.5);
 }
 
 // One side's kernel computes what goes to the other side.
@@ -418,7 +429,7 @@ void near(const Options& options, const Other& other)
         side.start(side.exchange, 32, 1, options.rounds, size);
         side.finish();
         if (other.index == 0) {
-            report_rounds("near " + std::to_string(size), side.ticks, options.rounds, 0.5);
+            report_rounds("near " + std::to_string(size), side.noted(options.rounds), 0.5);
         }
         other.meet();
     }

@@ -100,7 +100,7 @@ class Side {
         void* memory;
         NCCL(ncclMemAlloc(&memory, 2 * largest + 4096));
         with_.own = static_cast<char*>(memory);
-        CUDA(cudaHostAlloc(&with_.ticks, (rounds + 2) * sizeof(*with_.ticks), 0));
+        CUDA(cudaMalloc(&with_.ticks, (rounds + 2) * sizeof(*with_.ticks)));
     }
     void register_window() // both sides together
     {
@@ -145,8 +145,10 @@ class Side {
         CUDA(cudaStreamSynchronize(stream_));
         both_.arrive_and_wait();
         if (index_ == 0) {
-            bench::report_rounds("nccl device " + std::to_string(size), with_.ticks, with_.rounds,
-                                 0.5);
+            std::vector<unsigned long long> ticks(with_.rounds + 2);
+            CUDA(cudaMemcpy(ticks.data(), with_.ticks, ticks.size() * sizeof(ticks[0]),
+                            cudaMemcpyDeviceToHost));
+            bench::report_rounds("nccl device " + std::to_string(size), ticks, 0.5);
         }
     }
 

@@ -85,7 +85,7 @@ int main(int argc, char** argv)
     with.signal = static_cast<uint64_t*>(nvshmem_malloc(sizeof(uint64_t)));
     with.peer = 1 - me;
     with.rounds = rounds;
-    cudaHostAlloc(&with.ticks, (rounds + 2) * sizeof(*with.ticks), 0);
+    cudaMalloc(&with.ticks, (rounds + 2) * sizeof(*with.ticks));
     for (size_t size = 8; size <= largest; size *= 8) {
         with.length = static_cast<unsigned>(size);
         cudaMemset(with.signal, 0, sizeof(uint64_t));
@@ -96,7 +96,10 @@ int main(int argc, char** argv)
             bench::fail("a kernel", cudaGetErrorString(error));
         }
         if (me == 0) {
-            bench::report_rounds("nvshmem " + std::to_string(size), with.ticks, rounds, 0.5);
+            std::vector<unsigned long long> ticks(rounds + 2);
+            cudaMemcpy(ticks.data(), with.ticks, ticks.size() * sizeof(ticks[0]),
+                       cudaMemcpyDeviceToHost);
+            bench::report_rounds("nvshmem " + std::to_string(size), ticks, 0.5);
         }
         nvshmem_barrier_all();
     }
