@@ -158,9 +158,9 @@ UGDR_DEVICE ucs_status_t ucp_device_get_ptr(ucp_device_remote_mem_list_h list, u
     if (list->device.memories == nullptr) {
         return UCS_ERR_UNSUPPORTED;
     }
-    const unsigned long long address =
-        ugdr_detail::part_of(list->device.memories + UGDR_DEV_MEMORIES, list->ids[index], 0, 0)
-            .address;
+    const unsigned id = list->ids[index];
+    const unsigned long long address = ugdr_detail::part_of(
+        ugdr_detail::entry_of(list->device.memories + UGDR_DEV_MEMORIES, id), id, 0, 0);
     if (address == 0) {
         return UCS_ERR_UNSUPPORTED;
     }

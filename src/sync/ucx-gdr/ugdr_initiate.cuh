@@ -396,6 +396,12 @@ UGDR_DEVICE unsigned load_piece(const unsigned* from)
     asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
     return value;
 }
+UGDR_DEVICE unsigned long long load_piece(const unsigned long long* from)
+{
+    unsigned long long value;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+    return value;
+}
 UGDR_DEVICE void store_piece(Piece* to, const Piece& piece)
 {
     store(to->words, piece.words[0], piece.words[1]);
@@ -404,6 +410,10 @@ UGDR_DEVICE void store_piece(unsigned char* to, unsigned char piece)
 {
     asm volatile("st.relaxed.sys.u8 [%0], %1;" ::"l"(to), "r"(static_cast<unsigned>(piece))
                  : "memory");
+}
+UGDR_DEVICE void store_piece(unsigned long long* to, unsigned long long piece)
+{
+    set_word(to, piece);
 }
 UGDR_DEVICE void store_piece(unsigned* to, unsigned piece)
 {
@@ -444,10 +454,15 @@ UGDR_DEVICE void copy_as(unsigned long long to, unsigned long long from, unsigne
     copy_units<level, unsigned char>(to + head + end, from + head + end, length - head - end);
 }
 
+// What is small and aligned is to take few instructions.
 template <ugdr_level_t level>
 UGDR_DEVICE void copy(unsigned long long to, unsigned long long from, unsigned long long length)
 {
-    if ((to - from) % sizeof(Piece) == 0) {
+    if ((to | from | length) % sizeof(Piece) == 0) {
+        copy_units<level, Piece>(to, from, length / sizeof(Piece));
+    } else if ((to | from | length) % sizeof(unsigned long long) == 0) {
+        copy_units<level, unsigned long long>(to, from, length / sizeof(unsigned long long));
+    } else if ((to - from) % sizeof(Piece) == 0) {
         copy_as<level, Piece>(to, from, length);
     } else if ((to - from) % sizeof(unsigned) == 0) {
         copy_as<level, unsigned>(to, from, length);
@@ -466,41 +481,40 @@ inline void copy(unsigned long long to, unsigned long long from, unsigned long l
 
 #endif
 
-// A part of a memory, as the caller reaches it.
-struct Part {
-    unsigned long long address; // 0: the caller does not reach it, or there is no such part
-    unsigned long long peer;
-};
-
-UGDR_DEVICE Part part_of(const ugdr_dev_memory_t* memories, unsigned id, unsigned long long offset,
-                         unsigned long long length)
+// What a table has of a memory. All entries of an operation are loaded before one is looked at:
+// then the loads take as long as one.
+UGDR_DEVICE ugdr_dev_memory_t entry_of(const ugdr_dev_memory_t* memories, unsigned id)
 {
     const unsigned place = id & kPlaceMask;
-    if (place >= UGDR_DEV_MEMORIES) {
-        return {0, 0};
-    }
-    const auto* const words = &memories[place].address;
-    unsigned long long address, all, known, peer;
-    load_pair(words, address, all);
-    load_pair(words + 2, known, peer);
-    const bool is_part = known == id && offset <= all && length <= all - offset;
-    return {is_part ? address + offset : 0, peer};
+    const auto* const words = &memories[place < UGDR_DEV_MEMORIES ? place : 0].address;
+    ugdr_dev_memory_t entry;
+    load_pair(words, entry.address, entry.length);
+    load_pair(words + 2, entry.id, entry.peer);
+    return entry;
 }
 
-UGDR_DEVICE bool is_word(const Part& part)
+// A part of a memory, as the caller reaches it; 0: it does not, or there is no such part.
+UGDR_DEVICE unsigned long long part_of(const ugdr_dev_memory_t& entry, unsigned id,
+                                       unsigned long long offset, unsigned long long length)
 {
-    return part.address != 0 && part.address % 8 == 0;
+    return entry.id == id && offset <= entry.length && length <= entry.length - offset
+               ? entry.address + offset
+               : 0;
 }
 
-// Operations to peers on the host that went through the ring come first.
-UGDR_DEVICE void wait_for_posted(const ugdr_dev_t& device, unsigned channel)
+UGDR_DEVICE bool is_word(unsigned long long address)
 {
-    unsigned long long* const counters = device.counters + channel * kCounterWords;
-    const unsigned long long posted = count_of(counters + kNear);
-    while (count_of(counters + kKnown) < posted) {
-        const unsigned long long count = look(device, channel) >> kStatusBits;
-        raise(counters + kKnown, count);
-        if (count < posted) {
+    return address != 0 && address % 8 == 0;
+}
+
+// Operations to peers on the host that went through the ring come first: so many of the channel's.
+UGDR_DEVICE void wait_until_known(const ugdr_dev_t& device, unsigned channel,
+                                  unsigned long long known, unsigned long long posted)
+{
+    while (known < posted) {
+        known = look(device, channel) >> kStatusBits;
+        raise(device.counters + channel * kCounterWords + kKnown, known);
+        if (known < posted) {
             relax();
         }
     }
@@ -530,51 +544,51 @@ UGDR_DEVICE bool carry_out(const ugdr_dev_t& device, unsigned channel, Initiated
     }
     const ugdr_dev_memory_t* const ours = device.memories;
     const ugdr_dev_memory_t* const peers = device.memories + UGDR_DEV_MEMORIES;
-    const Part remote = part_of(peers, what.rmem, what.remote_offset, what.length);
     const bool signals = what.kind == kPutSignalSet || what.kind == kPutSignalAdd;
     const bool adds = what.kind == kAdd || what.kind == kFetchAdd;
-    Part local = remote, signal = remote;
-    if (what.kind != kPutValue && what.kind != kAdd) {
-        local = part_of(ours, what.mem, what.offset, what.length);
-    }
-    if (remote.address == 0 || local.address == 0 ||
-        (adds && (!is_word(remote) || !is_word(local))) ||
+    const bool is_local = what.kind != kPutValue && what.kind != kAdd;
+    const ugdr_dev_memory_t theirs = entry_of(peers, what.rmem);
+    const ugdr_dev_memory_t own = is_local ? entry_of(ours, what.mem) : theirs;
+    const ugdr_dev_memory_t signalled = signals ? entry_of(peers, what.signal) : theirs;
+    const unsigned long long* const counters = device.counters + channel * kCounterWords;
+    const unsigned long long posted = count_of(counters + kNear);
+    const unsigned long long known = count_of(counters + kKnown);
+    const unsigned long long remote = part_of(theirs, what.rmem, what.remote_offset, what.length);
+    const unsigned long long local =
+        is_local ? part_of(own, what.mem, what.offset, what.length) : remote;
+    if (remote == 0 || local == 0 || (adds && (!is_word(remote) || !is_word(local))) ||
         (what.kind == kPutValue && (what.length == 0 || what.length > 8))) {
         return false;
     }
-    if (signals) {
-        signal = part_of(peers, what.signal, what.signal_offset, 8);
-    }
-    wait_for_posted(device, channel);
+    wait_until_known(device, channel, known, posted);
     if (what.kind == kGet) {
-        copy<level>(local.address, remote.address, what.length);
+        copy<level>(local, remote, what.length);
         return true;
     }
+    unsigned long long signal = remote;
     if (signals || what.kind == kPut) {
-        copy<level>(remote.address, local.address, what.length);
+        copy<level>(remote, local, what.length);
         if (!signals) {
             return true;
         }
         meet<level>();
-        if (!is_word(signal) || signal.peer != remote.peer) {
+        signal = part_of(signalled, what.signal, what.signal_offset, 8);
+        if (!is_word(signal) || signalled.peer != theirs.peer) {
             what.length = 0;
             return false;
         }
     }
     if (leads<level>()) {
+        auto* const word = reinterpret_cast<unsigned long long*>(signal);
         fence(true);
         if (what.kind == kPutSignalSet) {
-            set_word(reinterpret_cast<unsigned long long*>(signal.address), what.value);
-        } else if (what.kind == kPutSignalAdd) {
-            fetch_and_add(reinterpret_cast<unsigned long long*>(signal.address), what.value);
+            set_word(word, what.value);
+        } else if (what.kind == kPutSignalAdd || what.kind == kAdd) {
+            fetch_and_add(word, what.value);
         } else if (what.kind == kPutValue) {
-            set_bytes(remote.address, what.value, static_cast<unsigned>(what.length));
+            set_bytes(remote, what.value, static_cast<unsigned>(what.length));
         } else {
-            const unsigned long long was =
-                fetch_and_add(reinterpret_cast<unsigned long long*>(remote.address), what.value);
-            if (what.kind == kFetchAdd) {
-                set_word(reinterpret_cast<unsigned long long*>(local.address), was);
-            }
+            set_word(reinterpret_cast<unsigned long long*>(local), fetch_and_add(word, what.value));
         }
     }
     return true;
