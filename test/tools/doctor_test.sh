@@ -169,7 +169,7 @@ unset OMPI_MCA_rmaps_base_oversubscribe
 
 section "Open MPI"
 if mpirun=$(mpirun_of openmpi); then
-    finds "it finds UCX" ok mpi.noucx "Open MPI uses UCX" "$mpirun" -n 2 true
+    finds "it finds UCX" ok mpi.noucx "Open MPI was built with UCX" "$mpirun" -n 2 true
     mkdir -p "$HOME/.openmpi"
     echo "pml = ^ucx" >"$HOME/.openmpi/mca-params.conf"
     finds "pml of the user's file" ERROR mpi.pml "$HOME/.openmpi/mca-params.conf says pml = ^ucx" "$mpirun" -n 2 true
