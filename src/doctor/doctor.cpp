@@ -65,6 +65,7 @@ struct Options {
     PairSetUp pair;
     std::string launcher = "ssh"; // words
     std::string far;              // this is the other side of a pair; the first one's host
+    bool transfers = false;       // which is to make transfers, and not to tell what it has
     bool hides_names = false;
 };
 
@@ -157,13 +158,15 @@ int examine_pair(const Options& options)
     return static_cast<int>(worst(pairing.job.plain_findings()));
 }
 
-// Tells what this side has, and becomes what makes its transfers.
+// Tells what this side has, or becomes what makes its transfers.
 int be_far_side(const Options& options)
 {
     const bool same_host = facts_of_this_process({}).host == options.far;
     std::vector<std::string> command = peer_command(options.pair, same_host, options.command);
-    print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
-    std::fflush(stdout);
+    if (!options.transfers) {
+        print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
+        return 0;
+    }
     std::vector<char*> words;
     words.reserve(command.size() + 1);
     for (std::string& word : command) {
@@ -230,6 +233,7 @@ int run(int argc, char** argv)
                    "what starts a command on that host, whose name follows it (default: ssh)")
         ->needs(pair);
     app.add_option("--far", options.far)->group("");
+    app.add_flag("--transfers", options.transfers)->group("");
     app.add_option("--tool", options.pair.tool)->group("");
     app.add_option("--peer", options.pair.peer)->group("");
     app.add_option("--rank", options.rank)->group("");

@@ -197,13 +197,18 @@ class Transfers {
     unsigned seed_ = 0;
 };
 
-std::vector<std::string> far_command(const PairSetUp& set_up, const std::string& port)
+enum class Far { examines, transfers };
+
+std::vector<std::string> far_command(const PairSetUp& set_up, Far what, const std::string& port)
 {
     std::vector<std::string> command = set_up.launcher;
     if (!command.empty()) {
         command.push_back(set_up.host);
     }
     command.insert(command.end(), {set_up.tool, "doctor", "--far", set_up.near_host});
+    if (what == Far::transfers) {
+        command.emplace_back("--transfers");
+    }
     if (!port.empty()) {
         command.push_back("UCX_NET_DEVICES=" + port);
     }
@@ -246,14 +251,13 @@ Attempt attempt(const PairSetUp& set_up, const RankReport& near, const RankRepor
         variables.push_back("UCX_NET_DEVICES=" + ports.near);
     }
     Side far_side(same_host ? far.host + " (second process)" : far.host,
-                  far_command(set_up, ports.far));
+                  far_command(set_up, Far::transfers, ports.far));
     Side near_side(near.host, peer_command(set_up, same_host, variables));
     near_side.gpu = gpu_of(near, ports.near);
     far_side.gpu = gpu_of(far, ports.far);
     Attempt attempt;
     attempt.ports = ports;
     try {
-        report_from(far_side.process);
         Transfers(near_side, far_side, attempt, [&](const std::string& what) {
             says((ports.near.empty() ? "" : ports.near + ": ") + what);
         }).make();
@@ -292,7 +296,7 @@ Pairing examine_pair(const PairSetUp& set_up,
                      const std::function<void(const std::string&)>& says)
 {
     says("starting ucx-gdr on " + set_up.host);
-    PeerProcess first(set_up.host, far_command(set_up, ""));
+    PeerProcess first(set_up.host, far_command(set_up, Far::examines, ""));
     const RankReport far = report_from(first);
     first.end();
     const RankReport near = examines(peer_command(set_up, far.host == set_up.near_host, {}));

@@ -17,6 +17,8 @@ namespace {
 
 using gdr::peer::Peer;
 
+constexpr int kPause = 1; // ms
+
 // The next line of the standard input, as it comes; none at its end.
 class Input {
   public:
@@ -29,9 +31,9 @@ class Input {
                 text_.erase(0, end + 1);
                 return line;
             }
-            // The other side may need this one's progress meanwhile.
+            // The other side may need this one's progress meanwhile, or its processor.
             pollfd input{STDIN_FILENO, POLLIN, 0};
-            while (poll(&input, 1, 0) == 0) {
+            while (poll(&input, 1, peer.is_idle() ? kPause : 0) == 0) {
                 peer.progress();
             }
             char bytes[4096];
