@@ -8,6 +8,7 @@
 #include "doctor/job.hpp"
 #include "doctor/json.hpp"
 #include "doctor/pair.hpp"
+#include "doctor/peer/mark.hpp"
 #include "doctor/pseudonyms.hpp"
 #include "doctor/reader/text.hpp"
 #include "doctor/report.hpp"
@@ -68,6 +69,18 @@ struct Options {
     bool transfers = false;       // which is to make transfers, and not to tell what it has
     bool hides_names = false;
 };
+
+// What is wrong with a word that a launcher gets as the name of a host: nothing, or it would be
+// taken for an option.
+std::string wrong_host(const std::string& name)
+{
+    return name.empty() || name[0] == '-' ? "\"" + name + "\" is no name of a host" : "";
+}
+
+std::string wrong_launcher(const std::string& text)
+{
+    return split(text, ' ').empty() ? "there is no command in \"" + text + "\"" : "";
+}
 
 void print(const std::string& text)
 {
@@ -164,7 +177,8 @@ int be_far_side(const Options& options)
     const bool same_host = facts_of_this_process({}).host == options.far;
     std::vector<std::string> command = peer_command(options.pair, same_host, options.command);
     if (!options.transfers) {
-        print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
+        print(std::string(gdr::peer::kMark) + "report " PACKAGE_VERSION " " +
+              to_text(examine_side(1, command, options)) + "\n");
         return 0;
     }
     std::vector<char*> words;
@@ -226,11 +240,13 @@ int run(int argc, char** argv)
         app.add_option("--pair", options.pair.host,
                        "transfer data to and from this host and check them: which link is slow, "
                        "and what differs. \"localhost\": a second process here")
+            ->check(wrong_host)
             ->excludes(dump)
             ->excludes(replay)
             ->excludes(job);
     app.add_option("--launcher", options.launcher,
                    "what starts a command on that host, whose name follows it (default: ssh)")
+        ->check(wrong_launcher)
         ->needs(pair);
     app.add_option("--far", options.far)->group("");
     app.add_flag("--transfers", options.transfers)->group("");

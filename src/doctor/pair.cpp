@@ -6,6 +6,8 @@
 #include "doctor/peer_process.hpp"
 #include "doctor/reader/text.hpp"
 
+#include "config.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -218,10 +220,19 @@ std::vector<std::string> far_command(const PairSetUp& set_up, Far what, const st
 RankReport report_from(PeerProcess& far)
 {
     std::string said = far.line();
-    if (take_word(&said) != "report") {
-        throw std::runtime_error(far.host() + " has another version of ucx-gdr");
+    const std::string what = take_word(&said);
+    const std::string version = take_word(&said);
+    if (what != "report" || version != PACKAGE_VERSION) {
+        throw std::runtime_error(
+            far.host() + " has ucx-gdr " + (what == "report" ? version : "of an unknown version") +
+            ", and this host has " PACKAGE_VERSION ": --pair needs the same on both");
     }
-    return read_rank_report(said);
+    try {
+        return read_rank_report(said);
+    } catch (const std::exception& error) {
+        throw std::runtime_error(far.host() + " has another build of ucx-gdr " + version +
+                                 ", whose report is not understood: " + error.what());
+    }
 }
 
 // "any": there is no such route.
@@ -253,6 +264,8 @@ Attempt attempt(const PairSetUp& set_up, const RankReport& near, const RankRepor
     Side far_side(same_host ? far.host + " (second process)" : far.host,
                   far_command(set_up, Far::transfers, ports.far));
     Side near_side(near.host, peer_command(set_up, same_host, variables));
+    near_side.process.needs(&far_side.process);
+    far_side.process.needs(&near_side.process);
     near_side.gpu = gpu_of(near, ports.near);
     far_side.gpu = gpu_of(far, ports.far);
     Attempt attempt;
@@ -295,7 +308,7 @@ Pairing examine_pair(const PairSetUp& set_up,
                      const std::function<RankReport(const std::vector<std::string>&)>& examines,
                      const std::function<void(const std::string&)>& says)
 {
-    says("starting ucx-gdr on " + set_up.host);
+    says("starting " + set_up.tool + " on " + set_up.host);
     PeerProcess first(set_up.host, far_command(set_up, Far::examines, ""));
     const RankReport far = report_from(first);
     first.end();

@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucx-gdr-peer, one side of "ucx-gdr doctor --pair": transfers data by the UCX that programs get,
-// as the commands in its standard input say. Its answers begin with "peer: ", since launchers and
-// UCX write to the standard output, too.
+// as the commands in its standard input say.
 #include "doctor/peer/commands.hpp"
+#include "doctor/peer/mark.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -51,7 +51,7 @@ class Input {
 
 void say(int to, const std::string& text)
 {
-    dprintf(to, "peer: %s\n", text.c_str());
+    dprintf(to, "%s%s\n", gdr::peer::kMark.data(), text.c_str());
 }
 
 } // namespace
