@@ -112,8 +112,10 @@ std::string PeerProcess::line()
             throw std::runtime_error(host_ + " does not answer within " +
                                      std::to_string(kPatience.count()) + " s");
         }
-        if (outputs[0].revents == 0 && outputs[1].revents != 0) {
-            partner_->answer(); // after those that it gave before it ended, it throws
+        if (outputs[0].revents == 0) {
+            if (outputs[1].revents != 0) {
+                partner_->answer(); // after those that it gave before it ended, it throws
+            }
             continue;
         }
         std::array<char, 4096> bytes{};
