@@ -22,6 +22,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -80,6 +81,14 @@ std::string wrong_host(const std::string& name)
 std::string wrong_launcher(const std::string& text)
 {
     return split(text, ' ').empty() ? "there is no command in \"" + text + "\"" : "";
+}
+
+std::string wrong_patience(const std::string& text)
+{
+    constexpr double kMost = 86400;
+    char* end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    return *end == '\0' && seconds >= 0 && seconds <= kMost ? "" : "\"" + text + "\" is no time";
 }
 
 void print(const std::string& text)
@@ -235,6 +244,7 @@ int run(int argc, char** argv)
     app.add_option("--job-wait", options.job_patience,
                    "seconds without news until the first rank goes on without the others (default: "
                    "20)")
+        ->check(wrong_patience)
         ->needs(job);
     auto* pair =
         app.add_option("--pair", options.pair.host,
