@@ -14,7 +14,8 @@ Result container_devices(const Machine& machine)
     }
     std::vector<std::string> missing;
     std::string fix = "docker run";
-    if (!machine.hcas.empty() && machine.root.list("/dev/infiniband").empty()) {
+    if (!machine.hcas.empty() && !machine.has_emulated_hcas() &&
+        machine.root.list("/dev/infiniband").empty()) {
         missing.emplace_back("/dev/infiniband");
         fix += " --device=/dev/infiniband";
     }

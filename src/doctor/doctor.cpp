@@ -8,6 +8,7 @@
 #include "doctor/job.hpp"
 #include "doctor/json.hpp"
 #include "doctor/pair.hpp"
+#include "doctor/peer/mark.hpp"
 #include "doctor/pseudonyms.hpp"
 #include "doctor/reader/text.hpp"
 #include "doctor/report.hpp"
@@ -21,6 +22,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -65,8 +67,29 @@ struct Options {
     PairSetUp pair;
     std::string launcher = "ssh"; // words
     std::string far;              // this is the other side of a pair; the first one's host
+    bool transfers = false;       // which is to make transfers, and not to tell what it has
     bool hides_names = false;
 };
+
+// What is wrong with a word that a launcher gets as the name of a host: nothing, or it would be
+// taken for an option.
+std::string wrong_host(const std::string& name)
+{
+    return name.empty() || name[0] == '-' ? "\"" + name + "\" is no name of a host" : "";
+}
+
+std::string wrong_launcher(const std::string& text)
+{
+    return split(text, ' ').empty() ? "there is no command in \"" + text + "\"" : "";
+}
+
+std::string wrong_patience(const std::string& text)
+{
+    constexpr double kMost = 86400;
+    char* end = nullptr;
+    const double seconds = std::strtod(text.c_str(), &end);
+    return *end == '\0' && seconds >= 0 && seconds <= kMost ? "" : "\"" + text + "\" is no time";
+}
 
 void print(const std::string& text)
 {
@@ -157,13 +180,16 @@ int examine_pair(const Options& options)
     return static_cast<int>(worst(pairing.job.plain_findings()));
 }
 
-// Tells what this side has, and becomes what makes its transfers.
+// Tells what this side has, or becomes what makes its transfers.
 int be_far_side(const Options& options)
 {
     const bool same_host = facts_of_this_process({}).host == options.far;
     std::vector<std::string> command = peer_command(options.pair, same_host, options.command);
-    print("peer: report " + to_text(examine_side(1, command, options)) + "\n");
-    std::fflush(stdout);
+    if (!options.transfers) {
+        print(std::string(gdr::peer::kMark) + "report " PACKAGE_VERSION " " +
+              to_text(examine_side(1, command, options)) + "\n");
+        return 0;
+    }
     std::vector<char*> words;
     words.reserve(command.size() + 1);
     for (std::string& word : command) {
@@ -218,18 +244,22 @@ int run(int argc, char** argv)
     app.add_option("--job-wait", options.job_patience,
                    "seconds without news until the first rank goes on without the others (default: "
                    "20)")
+        ->check(wrong_patience)
         ->needs(job);
     auto* pair =
         app.add_option("--pair", options.pair.host,
                        "transfer data to and from this host and check them: which link is slow, "
                        "and what differs. \"localhost\": a second process here")
+            ->check(wrong_host)
             ->excludes(dump)
             ->excludes(replay)
             ->excludes(job);
     app.add_option("--launcher", options.launcher,
                    "what starts a command on that host, whose name follows it (default: ssh)")
+        ->check(wrong_launcher)
         ->needs(pair);
     app.add_option("--far", options.far)->group("");
+    app.add_flag("--transfers", options.transfers)->group("");
     app.add_option("--tool", options.pair.tool)->group("");
     app.add_option("--peer", options.pair.peer)->group("");
     app.add_option("--rank", options.rank)->group("");

@@ -19,12 +19,9 @@ bool emulates_what_is_missing(const Command& command)
 
 Result hca_is_real(const Machine& machine)
 {
-    const std::string preloaded = machine.command.variable("LD_PRELOAD");
-    for (const char* library : {"libsofthca.so", "libsoftmlx5.so"}) {
-        if (preloaded.find(library) != std::string::npos) {
-            return fail("the HCA is an emulated one", "unset LD_PRELOAD")
-                .seen_in("LD_PRELOAD", preloaded);
-        }
+    if (machine.has_emulated_hcas()) {
+        return fail("the HCA is an emulated one", "unset LD_PRELOAD")
+            .seen_in("LD_PRELOAD", machine.command.variable("LD_PRELOAD"));
     }
     if (machine.command.emulation.find("--emulate-hca") != std::string::npos) {
         return fail("the HCA is an emulated one, which the command asks for (--emulate-hca)", "");

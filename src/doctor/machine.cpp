@@ -30,6 +30,13 @@ Machine::Machine(const Root& its_root)
 {
 }
 
+bool Machine::has_emulated_hcas() const
+{
+    const std::string preloaded = command.variable("LD_PRELOAD");
+    return preloaded.find("libsofthca.so") != std::string::npos ||
+           preloaded.find("libsoftmlx5.so") != std::string::npos;
+}
+
 bool Machine::has_emulated_gpus() const
 {
     return root.resolved(libcuda).native().find("softcuda") != std::string::npos;

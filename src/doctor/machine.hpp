@@ -30,6 +30,7 @@ struct Machine {
     const bool in_container;
     const Path libcuda; // empty: not found
 
+    bool has_emulated_hcas() const; // a library of theirs is preloaded
     bool has_emulated_gpus() const; // libcuda is softcuda's
 };
 

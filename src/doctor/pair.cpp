@@ -6,6 +6,8 @@
 #include "doctor/peer_process.hpp"
 #include "doctor/reader/text.hpp"
 
+#include "config.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -197,13 +199,18 @@ class Transfers {
     unsigned seed_ = 0;
 };
 
-std::vector<std::string> far_command(const PairSetUp& set_up, const std::string& port)
+enum class Far { examines, transfers };
+
+std::vector<std::string> far_command(const PairSetUp& set_up, Far what, const std::string& port)
 {
     std::vector<std::string> command = set_up.launcher;
     if (!command.empty()) {
         command.push_back(set_up.host);
     }
     command.insert(command.end(), {set_up.tool, "doctor", "--far", set_up.near_host});
+    if (what == Far::transfers) {
+        command.emplace_back("--transfers");
+    }
     if (!port.empty()) {
         command.push_back("UCX_NET_DEVICES=" + port);
     }
@@ -213,10 +220,19 @@ std::vector<std::string> far_command(const PairSetUp& set_up, const std::string&
 RankReport report_from(PeerProcess& far)
 {
     std::string said = far.line();
-    if (take_word(&said) != "report") {
-        throw std::runtime_error(far.host() + " has another version of ucx-gdr");
+    const std::string what = take_word(&said);
+    const std::string version = take_word(&said);
+    if (what != "report" || version != PACKAGE_VERSION) {
+        throw std::runtime_error(
+            far.host() + " has ucx-gdr " + (what == "report" ? version : "of an unknown version") +
+            ", and this host has " PACKAGE_VERSION ": --pair needs the same on both");
     }
-    return read_rank_report(said);
+    try {
+        return read_rank_report(said);
+    } catch (const std::exception& error) {
+        throw std::runtime_error(far.host() + " has another build of ucx-gdr " + version +
+                                 ", whose report is not understood: " + error.what());
+    }
 }
 
 // "any": there is no such route.
@@ -246,14 +262,15 @@ Attempt attempt(const PairSetUp& set_up, const RankReport& near, const RankRepor
         variables.push_back("UCX_NET_DEVICES=" + ports.near);
     }
     Side far_side(same_host ? far.host + " (second process)" : far.host,
-                  far_command(set_up, ports.far));
+                  far_command(set_up, Far::transfers, ports.far));
     Side near_side(near.host, peer_command(set_up, same_host, variables));
+    near_side.process.needs(&far_side.process);
+    far_side.process.needs(&near_side.process);
     near_side.gpu = gpu_of(near, ports.near);
     far_side.gpu = gpu_of(far, ports.far);
     Attempt attempt;
     attempt.ports = ports;
     try {
-        report_from(far_side.process);
         Transfers(near_side, far_side, attempt, [&](const std::string& what) {
             says((ports.near.empty() ? "" : ports.near + ": ") + what);
         }).make();
@@ -291,8 +308,8 @@ Pairing examine_pair(const PairSetUp& set_up,
                      const std::function<RankReport(const std::vector<std::string>&)>& examines,
                      const std::function<void(const std::string&)>& says)
 {
-    says("starting ucx-gdr on " + set_up.host);
-    PeerProcess first(set_up.host, far_command(set_up, ""));
+    says("starting " + set_up.tool + " on " + set_up.host);
+    PeerProcess first(set_up.host, far_command(set_up, Far::examines, ""));
     const RankReport far = report_from(first);
     first.end();
     const RankReport near = examines(peer_command(set_up, far.host == set_up.near_host, {}));

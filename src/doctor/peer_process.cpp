@@ -3,8 +3,10 @@
 // Starting it, and its lines.
 #include "doctor/peer_process.hpp"
 
+#include "doctor/peer/mark.hpp"
 #include "doctor/reader/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -17,15 +19,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace gdr::doctor {
 namespace {
 
-constexpr int kPatience = 90000; // ms; longer than the peer's own for a transfer
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(90); // longer than the peer's own for a transfer
 constexpr auto kPatienceAtEnd = std::chrono::seconds(10);
-constexpr const char* kMark = "peer: ";
+constexpr size_t kLongestLine = 4 << 20;
 
 std::array<int, 2> make_pipe()
 {
@@ -74,7 +79,6 @@ PeerProcess::PeerProcess(std::string host, const std::vector<std::string>& comma
 PeerProcess::~PeerProcess()
 {
     end();
-    close(from_);
 }
 
 void PeerProcess::say(const std::string& line)
@@ -91,19 +95,28 @@ void PeerProcess::say(const std::string& line)
 
 std::string PeerProcess::line()
 {
+    const auto deadline = Clock::now() + kPatience;
     for (;;) {
-        const size_t end_of_line = text_.find('\n');
-        if (end_of_line != std::string::npos) {
-            const std::string line = text_.substr(0, end_of_line);
-            text_.erase(0, end_of_line + 1);
-            if (line.starts_with(kMark)) {
-                return trimmed(line.substr(std::string(kMark).size()));
+        if (const auto said = marked_line()) {
+            struct stat errors {};
+            before_answer_ = errors_ != nullptr && fstat(fileno(errors_.get()), &errors) == 0
+                                 ? errors.st_size
+                                 : 0;
+            other_line_.clear();
+            return *said;
+        }
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        pollfd outputs[] = {{from_, POLLIN, 0}, {partner_ == nullptr ? -1 : partner_->from_, 0, 0}};
+        if (left <= 0 || poll(outputs, 2, static_cast<int>(left)) == 0) {
+            throw std::runtime_error(host_ + " does not answer within " +
+                                     std::to_string(kPatience.count()) + " s");
+        }
+        if (outputs[0].revents == 0) {
+            if (outputs[1].revents != 0) {
+                partner_->answer(); // after those that it gave before it ended, it throws
             }
             continue;
-        }
-        pollfd output{from_, POLLIN, 0};
-        if (poll(&output, 1, kPatience) == 0) {
-            throw std::runtime_error(host_ + " does not answer");
         }
         std::array<char, 4096> bytes{};
         const ssize_t count = read(from_, bytes.data(), bytes.size());
@@ -111,7 +124,27 @@ std::string PeerProcess::line()
             throw std::runtime_error("the process on " + host_ + " ended" + last_words());
         }
         text_.append(bytes.data(), static_cast<size_t>(count));
+        if (text_.size() > kLongestLine) {
+            throw std::runtime_error(host_ + " writes what is not ucx-gdr's, without end");
+        }
     }
+}
+
+std::optional<std::string> PeerProcess::marked_line()
+{
+    for (size_t end = text_.find('\n'); end != std::string::npos; end = text_.find('\n')) {
+        const std::string line = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        // A launcher's text without an end of line stands before it.
+        const size_t mark = line.find(peer::kMark);
+        if (mark != std::string::npos) {
+            return trimmed(line.substr(mark + peer::kMark.size()));
+        }
+        if (!trimmed(line).empty()) {
+            other_line_ = trimmed(line);
+        }
+    }
+    return std::nullopt;
 }
 
 std::string PeerProcess::answer()
@@ -125,13 +158,15 @@ std::string PeerProcess::answer()
 
 std::string PeerProcess::end()
 {
-    if (to_ >= 0) {
-        close(to_);
-        to_ = -1;
+    for (int* const end : {&to_, &from_}) {
+        if (*end >= 0) {
+            close(*end);
+            *end = -1;
+        }
     }
-    const auto begin = std::chrono::steady_clock::now();
-    while (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
-        if (std::chrono::steady_clock::now() - begin > kPatienceAtEnd) {
+    const auto begin = Clock::now();
+    while (pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == 0) {
+        if (Clock::now() - begin > kPatienceAtEnd) {
             kill(pid_, SIGKILL);
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -151,8 +186,17 @@ std::string PeerProcess::end()
 
 std::string PeerProcess::last_words()
 {
-    const std::vector<std::string> said = lines(end());
-    return said.empty() ? "" : ": " + trimmed(said.back());
+    const std::string errors = end();
+    const std::vector<std::string> said =
+        lines(errors.substr(std::min(before_answer_, errors.size())));
+    const std::string words = said.empty() ? other_line_ : trimmed(said.back());
+    std::string text;
+    if (WIFSIGNALED(status_)) {
+        text = " by signal " + std::to_string(WTERMSIG(status_));
+    } else if (WEXITSTATUS(status_) != 0) {
+        text = " with status " + std::to_string(WEXITSTATUS(status_));
+    }
+    return text + (words.empty() ? "" : ": " + words);
 }
 
 } // namespace gdr::doctor

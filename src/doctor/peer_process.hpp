@@ -1,11 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// A process that answers lines with lines, on this host or behind a launcher such as ssh. Its own
-// lines begin with "peer: "; others, as launchers write them, are passed over.
+// A process that answers lines with lines, on this host or behind a launcher such as ssh. Lines
+// without its mark, as launchers and login shells write them, are passed over.
 #pragma once
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,13 @@ class PeerProcess {
 
     const std::string& host() const { return host_; }
 
+    // Without the partner, there is no answer: line() throws what answer() of the partner throws
+    // when that ends.
+    void needs(PeerProcess* partner) { partner_ = partner; }
+
     void say(const std::string& line);
-    // Its next line. Throws std::runtime_error, with what it wrote to its standard error last, if
-    // it ends or is silent for long.
+    // Its next line. Throws std::runtime_error, with its status and what it wrote since the line
+    // before, if it ends or is silent for long.
     std::string line();
     // Its next line, which has to begin with "ok"; what stands behind that. Throws
     // std::runtime_error.
@@ -35,13 +40,20 @@ class PeerProcess {
     std::string end();
 
   private:
+    // Of what was read; none: more is to be read.
+    std::optional<std::string> marked_line();
+    // How it ended, to be put behind "ended".
     std::string last_words();
 
     const std::string host_;
+    PeerProcess* partner_ = nullptr;
     pid_t pid_ = -1;
     int to_ = -1;
     int from_ = -1;
-    std::string text_; // that was read and not yet given out
+    int status_ = 0;           // as waitpid tells it
+    std::string text_;         // that was read and not yet given out
+    std::string other_line_;   // the last one that is not its own, since an answer
+    size_t before_answer_ = 0; // bytes of its standard error
     std::unique_ptr<std::FILE, int (*)(std::FILE*)> errors_;
 };
 

@@ -37,12 +37,13 @@ constexpr std::string_view kNames[] = {"GDR_EMULATION",
                                        "OMPI_MCA_opal_common_ucx_tls",
                                        "OMPI_MCA_osc",
                                        "OMPI_MCA_pml"};
-// A rank has its own GPU and HCA.
-constexpr std::string_view kOfOneRank[] = {"CUDA_VISIBLE_DEVICES", "UCX_NET_DEVICES"};
+// A rank has its own GPU and HCA; compilers alone read the others.
+constexpr std::string_view kMayDiffer[] = {"CUDA_VISIBLE_DEVICES", "UCX_NET_DEVICES", "CUDA_HOME",
+                                           "CUDA_PATH", "CUDA_ROOT"};
 
 bool is_compared(const std::string& variable)
 {
-    if (std::ranges::find(kOfOneRank, variable) != std::end(kOfOneRank)) {
+    if (std::ranges::find(kMayDiffer, variable) != std::end(kMayDiffer)) {
         return false;
     }
     return std::ranges::find(kNames, variable) != std::end(kNames) ||

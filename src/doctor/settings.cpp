@@ -6,6 +6,7 @@
 #include "doctor/reader/text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace gdr::doctor {
 namespace {
@@ -14,6 +15,9 @@ namespace {
 void read_file(const Root& root, const Path& file, Settings* settings)
 {
     const auto text = root.read(file);
+    if (!text && text.error != ENOENT && text.error != ENOTDIR) {
+        settings->unreadable[file] = text.error;
+    }
     if (!text || std::ranges::find(settings->files, file) != settings->files.end()) {
         return;
     }

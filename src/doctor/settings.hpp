@@ -20,7 +20,8 @@ struct Setting {
 
 struct Settings {
     std::map<std::string, Setting> values;
-    std::vector<Path> files; // those that are there, in the order in which UCX reads them
+    std::vector<Path> files;        // those that are there, in the order in which UCX reads them
+    std::map<Path, int> unreadable; // also there, and what of errno keeps us from reading them
 
     const Setting* find(const std::string& name) const;
     std::string value(const std::string& name) const;

@@ -6,6 +6,8 @@
 #include "doctor/reader/text.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 namespace gdr::doctor {
 namespace {
@@ -132,6 +134,12 @@ Result ucx_files(const Machine& machine)
                          "and of the user")
             .as(Consequence::none)
             .seen_in(here, "");
+    }
+    if (!machine.settings.unreadable.empty()) {
+        const auto& [file, error] = *machine.settings.unreadable.begin();
+        return unknown(file.native() + " cannot be read: " +
+                       (error == ESPIPE ? "programs wait for what is written to this pipe"
+                                        : std::strerror(error)));
     }
     return pass(machine.settings.files.empty() ? "no ucx.conf is read"
                                                : "no ucx.conf that is read is in the way of gdr");

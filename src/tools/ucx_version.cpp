@@ -5,9 +5,17 @@
 #include <cstdio>
 
 #include <dlfcn.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr unsigned kPatience = 5; // s; UCX, when it is loaded, reads files that may be pipes
+
+} // namespace
 
 int main(int count, char** arguments)
 {
+    alarm(kPatience);
     void* libucp = count == 2 ? dlopen(arguments[1], RTLD_LAZY) : nullptr;
     if (libucp == nullptr) {
         std::fprintf(stderr, "ucx-version: %s\n", count == 2 ? dlerror() : "LIBUCP is missing");

@@ -52,6 +52,13 @@ if /usr/bin/python3 -c 'import jsonschema' 2>/dev/null; then
 jsonschema.validate(*(json.load(open(name)) for name in sys.argv[1:]))' \
         "$work/said" "$top_srcdir/docs/reference/doctor-job.schema.json"
 fi
+# A put takes longer than the stream of puts is to: it is the only one.
+SOFTHCA_BANDWIDTH_GBPS=0.1 pair localhost --json
+check "a slow link: no more puts than fit into the time" [ "$(sed -n 's/^ *"gpudirect_bytes": \([0-9]*\),*$/\1/p' "$work/said")" -lt 20000000 ]
+TIMEFORMAT='%U %S'
+used=$({ time sleep 5 | "$tool" run --emulate-hca --emulate-gpu UCX_TLS=gdr "$top_builddir/src/doctor/peer/ucx-gdr-peer" >"$work/peer" 2>&1; } 2>&1)
+check "a side that waits leaves its processor to others" awk -v used="$used" 'BEGIN { split(used, of); exit of[1] + of[2] > 2.5 }'
+check "a side that waits is ready" grep -q "^ucx-gdr-peer: ok" "$work/peer"
 SOFTHCA_GPU_DIRECT=none pair localhost
 finds "an HCA that takes no GPU memory" ERROR pair.register "GPU memory is staged: it is copied through host memory"
 expect "an HCA that takes no GPU memory: that comes first" pair.register "$(awk '$1 == "ERROR" { print $2; exit }' "$work/said")"

@@ -5,6 +5,7 @@
 
 #include "doctor/reader/text.hpp"
 
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
 namespace doctor_test {
@@ -125,6 +126,18 @@ TEST_F(DoctorCommandTest, FilesThatAreNoSoundElfFiles)
         std::filesystem::resize_file(file, length);
         command({"./program"}); // does not crash
     }
+}
+
+// A process would wait for the other end of a pipe, and keep whatever a file has.
+TEST_F(DoctorCommandTest, WhatIsNoFileOfAMachineIsNotRead)
+{
+    ASSERT_EQ(mkfifo((root() / "home/user/job/pipe").c_str(), 0755), 0);
+    EXPECT_FALSE(command({"./pipe"}).elf);
+    write("huge", "");
+    std::filesystem::resize_file(root() / "huge", uint64_t{1} << 36);
+    const Root its_root(root(), facts);
+    EXPECT_EQ(its_root.read("/home/user/job/pipe").error, ESPIPE);
+    EXPECT_EQ(its_root.read("/huge").error, EFBIG);
 }
 
 TEST_F(DoctorCommandTest, LinksStayBelowTheRoot)

@@ -172,6 +172,19 @@ TEST_F(DoctorDeviceTest, AnAccessList)
     std::filesystem::remove(file);
 }
 
+// softmlx5 shows an HCA in /sys, whose uverbs device is no file.
+TEST_F(DoctorDeviceTest, AnEmulatedHcaHasNoDeviceFile)
+{
+    remove("dev/infiniband");
+    write(".dockerenv", "");
+    set("LD_PRELOAD", "/opt/libsoftmlx5.so.0");
+    is_skipped("hca.uverbs");
+    passes("ct.devices");
+    set("LD_PRELOAD", "");
+    fails("hca.uverbs", no_gpudirect, "is missing");
+    fails("ct.devices", no_gpudirect, "/dev/infiniband");
+}
+
 TEST_F(DoctorDeviceTest, EmulatedHcas)
 {
     set("LD_PRELOAD", "/usr/lib/libsofthca.so:/usr/lib/libuct_gdr.so.0");

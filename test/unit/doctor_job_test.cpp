@@ -123,6 +123,16 @@ TEST_F(DoctorJobTest, EachRankHasItsOwnGpuAndHca)
     EXPECT_EQ(text().find("differ"), std::string::npos) << text();
 }
 
+// A login by ssh has not what a shell's start sets for compilers.
+TEST_F(DoctorJobTest, VariablesOfCompilersMayDiffer)
+{
+    set("CUDA_HOME", "/usr/local/cuda");
+    add_rank();
+    facts.environment.erase("CUDA_HOME");
+    add_rank();
+    EXPECT_EQ(text().find("differ"), std::string::npos) << text();
+}
+
 TEST_F(DoctorJobTest, NamespacesDifferWithinAHost)
 {
     link("proc/self/ns/pid", "pid:[1]");

@@ -233,23 +233,79 @@ TEST_F(DoctorPairTest, ARankTellsItsRoutes)
     EXPECT_EQ(told.routes[0].of_hca[0].rate, routes(machine)[0].of_hca[0].rate);
 }
 
+// What a call throws.
+template <class Call>
+std::string error_of(const Call& call)
+{
+    try {
+        call();
+    } catch (const std::runtime_error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+// What is said if nothing but this is on the other host.
+std::string error_with(const std::string& script)
+{
+    PeerProcess peer("n018", {"sh", "-c", script});
+    return error_of([&] { peer.line(); });
+}
+
 TEST_F(DoctorPairTest, LinesOfAPeer)
 {
-    PeerProcess peer("n018", {"sh", "-c",
-                              "echo 'Welcome to n018'; read word; echo \"peer: ok $word\"; "
-                              "echo 'peer: failed no memory'; echo gone >&2"});
+    PeerProcess peer("n018",
+                     {"sh", "-c",
+                      "echo 'Welcome to n018'; echo 'peer: hello'; printf 'No end of line'; "
+                      "read word; echo \"ucx-gdr-peer: ok $word\"; "
+                      "echo 'ucx-gdr-peer: failed no memory'; read word; echo gone >&2"});
     peer.say("hello");
     EXPECT_EQ(peer.answer(), "hello");
-    const auto says = [](const auto& call) {
-        try {
-            call();
-        } catch (const std::runtime_error& error) {
-            return std::string(error.what());
-        }
-        return std::string();
+    EXPECT_EQ(error_of([&] { peer.answer(); }), "on n018: no memory");
+    peer.say("end");
+    EXPECT_EQ(error_of([&] { peer.answer(); }), "the process on n018 ended: gone");
+}
+
+TEST_F(DoctorPairTest, LastWordsOfAPeer)
+{
+    EXPECT_EQ(error_with("true"), "the process on n018 ended");
+    EXPECT_EQ(error_with("echo Welcome; echo closed; echo; exit 1"),
+              "the process on n018 ended with status 1: closed");
+    EXPECT_EQ(error_with("echo Welcome; echo refused >&2; exit 255"),
+              "the process on n018 ended with status 255: refused");
+    EXPECT_EQ(error_with("kill -KILL $$"), "the process on n018 ended by signal 9");
+}
+
+// Without its partner, a transfer would not end for long.
+TEST_F(DoctorPairTest, APartnerThatEnds)
+{
+    const auto error_beside = [&](const std::string& script) {
+        PeerProcess peer("n017", {"sh", "-c", "read word"});
+        PeerProcess partner("n018", {"sh", "-c", script});
+        peer.needs(&partner);
+        partner.needs(&peer);
+        return error_of([&] { peer.answer(); });
     };
-    EXPECT_EQ(says([&] { peer.answer(); }), "on n018: no memory");
-    EXPECT_EQ(says([&] { peer.answer(); }), "the process on n018 ended: gone");
+    EXPECT_EQ(error_beside("echo gone >&2; exit 3"),
+              "the process on n018 ended with status 3: gone");
+    EXPECT_EQ(error_beside("echo ucx-gdr-peer: ok; echo ucx-gdr-peer: failed no UCX; exit 1"),
+              "on n018: no UCX");
+}
+
+// What came before an answer is not why it ended after that.
+TEST_F(DoctorPairTest, NotesOfAPeerAreNoLastWords)
+{
+    PeerProcess peer("n018", {"sh", "-c",
+                              "echo Welcome; echo 'no GPU' >&2; echo ucx-gdr-peer: ok; "
+                              "read word; exit 255"});
+    peer.answer();
+    peer.say("quit");
+    EXPECT_EQ(error_of([&] { peer.answer(); }), "the process on n018 ended with status 255");
+}
+
+TEST_F(DoctorPairTest, APeerThatWritesWithoutEnd)
+{
+    EXPECT_EQ(error_with("cat /dev/zero"), "n018 writes what is not ucx-gdr's, without end");
 }
 
 TEST_F(DoctorPairTest, APeerThatCannotBeStarted)

@@ -45,6 +45,17 @@ TEST_F(DoctorUcxTest, UcxIsWhereTheLoaderLooks)
     passes("ucx.found");
 }
 
+TEST_F(DoctorUcxTest, AFileOfUcxThatCannotBeRead)
+{
+    passes("ucx.conf");
+    std::filesystem::create_directories(root() / "home/user/job/ucx.conf");
+    is_unknown("ucx.conf");
+    EXPECT_NE(look("ucx.conf")
+                  .result.summary.find("/home/user/job/ucx.conf cannot be read: Is a "
+                                       "directory"),
+              std::string::npos);
+}
+
 TEST_F(DoctorUcxTest, FilesOfSettings)
 {
     write("home/user/job/ucx.conf", "UCX_TLS=rc,cuda_copy\n");

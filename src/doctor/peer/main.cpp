@@ -1,9 +1,9 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // ucx-gdr-peer, one side of "ucx-gdr doctor --pair": transfers data by the UCX that programs get,
-// as the commands in its standard input say. Its answers begin with "peer: ", since launchers and
-// UCX write to the standard output, too.
+// as the commands in its standard input say.
 #include "doctor/peer/commands.hpp"
+#include "doctor/peer/mark.hpp"
 
 #include <cstdio>
 #include <exception>
@@ -17,6 +17,8 @@ namespace {
 
 using gdr::peer::Peer;
 
+constexpr int kPause = 1; // ms
+
 // The next line of the standard input, as it comes; none at its end.
 class Input {
   public:
@@ -29,9 +31,9 @@ class Input {
                 text_.erase(0, end + 1);
                 return line;
             }
-            // The other side may need this one's progress meanwhile.
+            // The other side may need this one's progress meanwhile, or its processor.
             pollfd input{STDIN_FILENO, POLLIN, 0};
-            while (poll(&input, 1, 0) == 0) {
+            while (poll(&input, 1, peer.is_idle() ? kPause : 0) == 0) {
                 peer.progress();
             }
             char bytes[4096];
@@ -49,7 +51,7 @@ class Input {
 
 void say(int to, const std::string& text)
 {
-    dprintf(to, "peer: %s\n", text.c_str());
+    dprintf(to, "%s%s\n", gdr::peer::kMark.data(), text.c_str());
 }
 
 } // namespace

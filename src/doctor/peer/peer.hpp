@@ -24,6 +24,8 @@ class Peer {
     std::string address() const;
     // For who waits: other processes may need the processor for what it waits for.
     void progress();
+    // Whether there was none for a while.
+    bool is_idle() const;
 
     void connect(const std::string& address);
     // In the place of the one before.
@@ -40,7 +42,8 @@ class Peer {
     // Seconds for each message in one direction.
     double ping(size_t length, size_t count);
     void pong(size_t length, size_t count);
-    // Puts of the whole buffer, several under way: bytes in a second.
+    // Puts of the whole buffer for about that time, several under way, or a single one that takes
+    // longer: bytes in a second.
     double stream(double seconds);
 
   private:

@@ -116,6 +116,10 @@ bool Elf::needs(const std::string& beginning) const
 
 std::optional<Elf> read_elf(const std::filesystem::path& path)
 {
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(path, none)) {
+        return std::nullopt; // to open a pipe would wait for its other end
+    }
     File file(path);
     Elf64_Ehdr header;
     if (!file.read(0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||

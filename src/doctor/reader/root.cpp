@@ -15,6 +15,26 @@ namespace gdr::doctor {
 namespace {
 
 constexpr int kMostLinks = 40; // as Linux has it
+constexpr size_t kMostBytes = 16 << 20;
+
+// All that a file has; of errno, why it cannot be had.
+int read_all(int fd, std::string* text)
+{
+    struct stat status {};
+    if (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)) {
+        return ESPIPE; // who writes to it may wait for something else
+    }
+    char piece[4096];
+    ssize_t length;
+    while ((length = ::read(fd, piece, sizeof(piece))) > 0) {
+        text->append(piece, static_cast<size_t>(length));
+        if (text->size() > kMostBytes) {
+            text->clear();
+            return EFBIG;
+        }
+    }
+    return length < 0 ? errno : 0;
+}
 
 } // namespace
 
@@ -33,12 +53,7 @@ Root::Text Root::read(const Path& file) const
         result.error = errno;
         return result;
     }
-    char piece[4096];
-    ssize_t length;
-    while ((length = ::read(fd, piece, sizeof(piece))) > 0) {
-        result.text.append(piece, static_cast<size_t>(length));
-    }
-    result.error = length < 0 ? errno : 0;
+    result.error = read_all(fd, &result.text);
     close(fd);
     return result;
 }
