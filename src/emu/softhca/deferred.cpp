@@ -39,9 +39,8 @@ bool target_list(Arena& owner, const QpShared& qp, const Cqe& entry, SegmentList
     if (length > (entry.slot == kNoSlot ? sizeof entry.payload : kSlotSize)) {
         return false;
     }
-    const MrShared* region = find_region(owner, entry.source_qp, entry.id, length,
-                                         IBV_ACCESS_REMOTE_WRITE, qp.pd, qp.number);
-    return region != nullptr && target.append(*region, entry.id, length);
+    return append_named(owner, entry.source_qp, entry.id, length, IBV_ACCESS_REMOTE_WRITE, qp.pd,
+                        target, qp.number);
 }
 
 } // namespace

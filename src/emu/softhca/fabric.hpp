@@ -116,6 +116,14 @@ class Process {
         return index << kKeyTagBits | ((token_ * 7919 + next_tag_.fetch_add(1)) % tags + 1);
     }
 
+    // The same, whose low byte a program has chosen.
+    std::uint32_t next_key(std::uint32_t index, std::uint8_t low)
+    {
+        const std::uint32_t tags = (1u << (kKeyTagBits - 8)) - 1;
+        return index << kKeyTagBits | ((token_ * 7919 + next_tag_.fetch_add(1)) % tags + 1) << 8 |
+               low;
+    }
+
     // Zeroed shared memory of the own arena, by offset; throws std::bad_alloc.
     std::uint64_t allocate(std::size_t size);
     void release(std::uint64_t offset, std::size_t size);

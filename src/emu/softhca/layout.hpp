@@ -51,7 +51,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3f; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'40; // changes with the layout
 
 struct Arena;
 
@@ -113,7 +113,8 @@ constexpr std::uint32_t next_generation(std::uint32_t former)
     return (former + 1) | 1;
 }
 
-enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
+// The last is no memory but a list of keys of regions.
+enum class MemoryKind : std::uint8_t { host, peer, dmabuf, keys };
 
 // How processes other than its owner reach device memory that only the CUDA driver can copy.
 enum class CudaSharing : std::uint8_t {
@@ -158,8 +159,21 @@ struct Extent {
     }
 };
 
-// A memory region or a memory window that is bound to one. It is valid for a key while `key` holds
-// it.
+// An entry of a list of keys: where in its region a piece begins.
+struct KeyEntry {
+    std::uint64_t address; // as the key has it
+    std::uint32_t key;
+};
+
+// Pieces of the same length, which together are a range of memory.
+struct KeyTable {
+    std::uint64_t entries; // offset in the arena
+    std::uint32_t count;
+    std::uint8_t log_piece; // bytes of a piece
+};
+
+// A memory region, a memory window that is bound to one, or a list of keys. It is valid for a key
+// while `key` holds it.
 struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
     std::uint32_t access;
@@ -171,6 +185,7 @@ struct alignas(64) MrShared {
     std::atomic<std::uint32_t> windows; // bound to this region
     MemoryKind kind;
     CudaMemory cuda;
+    KeyTable keys;
 
     void describe(const Extent& bytes)
     {

@@ -434,23 +434,17 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
         RecvWqe& wqe = wqe_at(arena, queue, slot);
         wqe.wr_id = wr->wr_id;
         wqe.num_sge = static_cast<std::uint32_t>(wr->num_sge);
-        wqe.on_cuda = false;
-        std::uint64_t length = 0;
         const std::uint32_t deregistrations = arena.deregistrations.load(std::memory_order_acquire);
         for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
             const ibv_sge& sge = wr->sg_list[i];
             wqe.sge[i] = {sge.addr, sge.length, sge.lkey};
-            if (sge.length != 0) {
-                const MrShared* region = find_region(arena, sge.lkey, sge.addr, sge.length,
-                                                     IBV_ACCESS_LOCAL_WRITE, queue.pd);
-                if (region == nullptr) {
-                    length = kBadBuffer;
-                    break;
-                }
-                wqe.on_cuda = wqe.on_cuda || region->cuda.owner != 0;
-            }
-            length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }
+        SegmentList list;
+        const std::uint64_t length =
+            region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, list)
+                ? std::min<std::uint64_t>(list.bytes, kBadBuffer - 1)
+                : kBadBuffer;
+        wqe.on_cuda = list.on_cuda;
         *arena.at<RecvEntry>(queue.ring, queue.tail & queue.mask) = {
             slot, static_cast<std::uint32_t>(length), deregistrations};
         ++queue.tail;

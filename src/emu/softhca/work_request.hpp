@@ -169,12 +169,8 @@ inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uin
     }
     for (std::uint32_t i = 0; i < count; ++i) {
         const Sge entry = sge[i]; // others may change it meanwhile
-        if (entry.length == 0) {
-            continue;
-        }
-        const MrShared* region =
-            find_region(arena, entry.lkey, entry.address, entry.length, access, pd);
-        if (region == nullptr || !list.append(*region, entry.address, entry.length)) {
+        if (entry.length != 0 &&
+            !append_named(arena, entry.lkey, entry.address, entry.length, access, pd, list)) {
             return false;
         }
     }

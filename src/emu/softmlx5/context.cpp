@@ -72,6 +72,7 @@ Context::~Context()
     qps = {};
     srqs = {};
     cqs = {};
+    key_lists = {};
     mws = {};
     mrs = {};
     ahs = {};
