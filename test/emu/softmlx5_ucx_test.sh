@@ -39,8 +39,6 @@ for devx in y n; do
         ucx $tls "-t tag_lat"
         ucx $tls "-t tag_bw -s 100000"
     done
-    UCX_FENCE_MODE=weak # the other one of UCX 1.18 reads with a key of a list of keys, which is not emulated
-    export UCX_FENCE_MODE
     for test in "ucp_put_lat" "ucp_put_bw -s 8192" "ucp_get -s 65536" "ucp_fadd" "ucp_cswap" "ucp_swap" "stream_bw -s 4096" \
         "tag_lat -E sleep"; do
         ucx rc_x,self "-t $test"
