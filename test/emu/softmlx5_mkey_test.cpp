@@ -54,32 +54,56 @@ class Mkey : public Devx {
         std::uint64_t address;
         std::uint32_t length;
     };
-    // What comes of an RDMA request on a queue pair made for it: 0 or the completion's syndrome.
-    unsigned transfer(unsigned opcode, const Local& local, std::uint32_t key, std::uint64_t remote)
+    // What comes of a request with these segments on a queue pair made for it: 0 or a completion's
+    // syndrome. What is sent is received by the pool, if there is one.
+    template <class... Segments>
+    unsigned execute(unsigned opcode, const Answer& pool, const Segments&... segments)
     {
-        const Answer qp = create_connected(cq_, {});
         auto& record = at<std::uint32_t>(kRecords + 64 + 4);
-        record = 0;
+        record = 0; // before the device looks at it, as every driver has it
+        const Answer qp = create_connected(cq_, pool);
+        constexpr unsigned parts = 1 + sizeof...(segments);
         auto& control = at<mlx5_wqe_ctrl_seg>(kSendQueue);
         control = {};
         control.opmod_idx_opcode = htobe32(opcode);
-        control.qpn_ds = htobe32(qp.number() << 8 | 3);
+        control.qpn_ds = htobe32(qp.number() << 8 | parts);
         control.fm_ce_se = 8;
-        at<mlx5_wqe_raddr_seg>(kSendQueue + 16) = {htobe64(remote), htobe32(key), 0};
-        at<mlx5_wqe_data_seg>(kSendQueue + 32) = {htobe32(local.length), htobe32(local.key),
-                                                  htobe64(local.address)};
-        auto& entry = at<mlx5_err_cqe>(kCq + 64 * completed_++);
-        entry.op_own = MLX5_CQE_INVALID << 4;
-        const auto opcode_of_entry = [&entry] { // which is written last
-            return __atomic_load_n(&entry.op_own, __ATOMIC_ACQUIRE) >> 4;
-        };
-        __atomic_store_n(&record, htobe32(1), __ATOMIC_RELEASE);
-        for (int i = 0; i < 5000 && opcode_of_entry() == MLX5_CQE_INVALID; ++i) {
-            usleep(1000);
+        std::size_t place = kSendQueue;
+        ((at<Segments>(place += 16) = segments), ...);
+        const unsigned first = completed_;
+        completed_ += pool.number() == 0 ? 1 : 2;
+        for (unsigned i = first; i < completed_; ++i) {
+            at<mlx5_err_cqe>(kCq + 64 * i).op_own = MLX5_CQE_INVALID << 4;
         }
-        EXPECT_EQ(be32toh(entry.s_wqe_opcode_qpn) & 0xffffff, qp.number());
+        __atomic_store_n(&record, htobe32((parts + 3) / 4), __ATOMIC_RELEASE); // blocks
+        unsigned syndrome = 0;
+        for (unsigned i = first; i < completed_; ++i) {
+            auto& entry = at<mlx5_err_cqe>(kCq + 64 * i);
+            const auto opcode_of_entry = [&entry] { // which is written last
+                return __atomic_load_n(&entry.op_own, __ATOMIC_ACQUIRE) >> 4;
+            };
+            for (int j = 0; j < 5000 && opcode_of_entry() == MLX5_CQE_INVALID; ++j) {
+                usleep(1000);
+            }
+            EXPECT_EQ(be32toh(entry.s_wqe_opcode_qpn) & 0xffffff, qp.number());
+            if (opcode_of_entry() == MLX5_CQE_REQ_ERR || opcode_of_entry() == MLX5_CQE_RESP_ERR) {
+                syndrome = entry.syndrome;
+            }
+        }
         EXPECT_EQ(destroy(qp.handle), 0);
-        return opcode_of_entry() == MLX5_CQE_REQ_ERR ? entry.syndrome : 0;
+        return syndrome;
+    }
+    static mlx5_wqe_data_seg data(const Local& local)
+    {
+        return {htobe32(local.length), htobe32(local.key), htobe64(local.address)};
+    }
+    static mlx5_wqe_raddr_seg raddr(std::uint32_t key, std::uint64_t address)
+    {
+        return {htobe64(address), htobe32(key), 0};
+    }
+    unsigned transfer(unsigned opcode, const Local& local, std::uint32_t key, std::uint64_t remote)
+    {
+        return execute(opcode, {}, raddr(key, remote), data(local));
     }
 
     void SetUp() override
@@ -216,6 +240,95 @@ TEST_F(Mkey, ReachesOnlyAsManyPiecesAsARequestHas)
               unsigned{MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR});
     EXPECT_EQ(destroy(list.handle), 0);
     EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
+TEST_F(Mkey, CountsPiecesOfAllEntries)
+{
+    const Answer list = create(list_command(0, 30 * kPiece, std::vector<Piece>(30, first_.at(0))));
+    ASSERT_TRUE(list.is_ok());
+    std::vector<unsigned char> bytes(31 * kPiece);
+    ibv_mr* const region = ibv_reg_mr(device.pd, bytes.data(), bytes.size(), kAllAccess);
+    ASSERT_NE(region, nullptr);
+    fill(first_.bytes.data(), kPiece, 4);
+    const mlx5_wqe_raddr_seg remote =
+        raddr(region->rkey, reinterpret_cast<std::uint64_t>(bytes.data()));
+    const auto pieces = [&list](unsigned count) {
+        return data({key_of(list), 0, static_cast<std::uint32_t>(count * kPiece)});
+    };
+    EXPECT_EQ(execute(MLX5_OPCODE_RDMA_WRITE, {}, remote, pieces(20), pieces(10)), 0u);
+    EXPECT_TRUE(is_filled(&bytes[29 * kPiece], kPiece, 4));
+    EXPECT_EQ(execute(MLX5_OPCODE_RDMA_WRITE, {}, remote, pieces(20), pieces(11)),
+              unsigned{MLX5_CQE_SYNDROME_LOCAL_PROT_ERR});
+    EXPECT_EQ(execute(MLX5_OPCODE_RDMA_WRITE, {}, remote, pieces(30), data(local_.all())),
+              unsigned{MLX5_CQE_SYNDROME_LOCAL_PROT_ERR})
+        << "a region behind them";
+    EXPECT_EQ(destroy(list.handle), 0);
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
+TEST_F(Mkey, ReceivesAndSends)
+{
+    std::vector<unsigned char> bytes(4 * kPiece);
+    ibv_mr* const region =
+        ibv_reg_mr(device.pd, bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_NE(region, nullptr);
+    const Answer target = create(list_command(0, 4 * kPiece,
+                                              {{region->lkey, &bytes[3 * kPiece]},
+                                               {region->lkey, &bytes[2 * kPiece]},
+                                               {region->lkey, &bytes[kPiece]},
+                                               {region->lkey, &bytes[0]}}));
+    const Answer source = create(list_command(
+        0, 4 * kPiece, {local_.at(0), local_.at(0), local_.at(0), local_.at(0)}, kLocalRead));
+    const Answer pool = create(rmp_command());
+    ASSERT_TRUE(target.is_ok());
+    ASSERT_TRUE(source.is_ok());
+    ASSERT_TRUE(pool.is_ok());
+    // Small enough for a slot of the receiver's, and not.
+    unsigned posted = 0;
+    for (const std::uint32_t length : {200u, static_cast<std::uint32_t>(4 * kPiece - 1)}) {
+        at<mlx5_wqe_data_seg>(kRmp + 32 * posted + 16) =
+            data({key_of(target), posted == 0 ? kPiece - 100 : 0, length});
+        __atomic_store_n(&at<std::uint32_t>(kRecords + 128), htobe32(++posted), __ATOMIC_RELEASE);
+        EXPECT_EQ(execute(MLX5_OPCODE_SEND, pool, data({key_of(source), 0, length})), 0u);
+        EXPECT_EQ(std::memcmp(&bytes[4 * kPiece - 100],
+                              &local_.bytes[posted == 1 ? 0 : kPiece - 100], 100),
+                  0);
+    }
+    EXPECT_EQ(std::memcmp(&bytes[0], &local_.bytes[0], kPiece - 1), 0);
+    EXPECT_EQ(bytes[kPiece - 1], 0) << "a byte that was not sent";
+
+    // A list that no receive may write to.
+    at<mlx5_wqe_data_seg>(kRmp + 32 * posted + 16) = data({key_of(source), 0, 200});
+    __atomic_store_n(&at<std::uint32_t>(kRecords + 128), htobe32(++posted), __ATOMIC_RELEASE);
+    EXPECT_NE(execute(MLX5_OPCODE_SEND, pool, data({key_of(source), 0, 200})), 0u);
+    EXPECT_EQ(destroy(pool.handle), 0);
+    EXPECT_EQ(destroy(source.handle), 0);
+    EXPECT_EQ(destroy(target.handle), 0);
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
+TEST_F(Mkey, AddsAcrossPieces)
+{
+    constexpr std::uint64_t start = 0x10004, address = start + kPiece - 4; // which is aligned
+    const std::vector<Piece> pieces = {second_.at(0), first_.at(8)};
+    const Answer list = create(list_command(start, 2 * kPiece, pieces));
+    const Answer no_atomics =
+        create(list_command(start, 2 * kPiece, pieces, kEveryRight & ~unsigned{kAtomic}));
+    ASSERT_TRUE(list.is_ok());
+    ASSERT_TRUE(no_atomics.is_ok());
+    auto* const low = reinterpret_cast<std::uint32_t*>(&second_.bytes[kPiece - 4]);
+    auto* const high = reinterpret_cast<std::uint32_t*>(&first_.bytes[8]);
+    *low = ~0u;
+    *high = 7;
+    const mlx5_wqe_atomic_seg one = {htobe64(1), 0};
+    const mlx5_wqe_data_seg former = data({local_.region->lkey, local_.all().address, 8});
+    EXPECT_EQ(execute(MLX5_OPCODE_ATOMIC_FA, {}, raddr(key_of(list), address), one, former), 0u);
+    EXPECT_EQ(*low, 0u);
+    EXPECT_EQ(*high, 8u);
+    EXPECT_EQ(execute(MLX5_OPCODE_ATOMIC_FA, {}, raddr(key_of(no_atomics), address), one, former),
+              unsigned{MLX5_CQE_SYNDROME_REMOTE_ACCESS_ERR});
+    EXPECT_EQ(destroy(no_atomics.handle), 0);
+    EXPECT_EQ(destroy(list.handle), 0);
 }
 
 TEST_F(Mkey, BadCommandsGetAStatus)

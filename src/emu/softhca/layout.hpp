@@ -113,8 +113,7 @@ constexpr std::uint32_t next_generation(std::uint32_t former)
     return (former + 1) | 1;
 }
 
-// The last is no memory but a list of keys of regions.
-enum class MemoryKind : std::uint8_t { host, peer, dmabuf, keys };
+enum class MemoryKind : std::uint8_t { host, peer, dmabuf };
 
 // How processes other than its owner reach device memory that only the CUDA driver can copy.
 enum class CudaSharing : std::uint8_t {
@@ -180,8 +179,9 @@ struct alignas(64) MrShared {
     Extent extent;
     std::uint64_t checksum; // the extent's: nothing is touched that others have made of it
     std::uint32_t pd;
-    std::uint32_t window; // kNoWindow: a region; kAnyQp: of type 1; else the QP it is bound through
-    std::uint32_t region; // of a window: the index of the region beneath
+    // kNoWindow: a region; kListOfKeys; kAnyQp: a window of type 1; else the QP it is bound through
+    std::uint32_t window;
+    std::uint32_t region;               // of a window: the index of the region beneath
     std::atomic<std::uint32_t> windows; // bound to this region
     MemoryKind kind;
     CudaMemory cuda;
@@ -195,7 +195,7 @@ struct alignas(64) MrShared {
     // Should its key come back, then not as one of this memory.
     void forget() { checksum = ~extent.checksum(); }
 };
-constexpr std::uint32_t kNoWindow = 0, kAnyQp = ~0u;
+constexpr std::uint32_t kNoWindow = 0, kListOfKeys = ~1u, kAnyQp = ~0u;
 
 struct PipeRef { // the writing end of a pipe of the arena's owner; id tells apart reuses of fd
     std::int32_t fd;

@@ -36,13 +36,13 @@ struct SegmentList {
         segments[count++] = {address, length, nullptr};
         bytes += length;
     }
-    // Of a region, by its iova; false if it is not what was registered, or one piece too many.
+    // Of a region, by its iova; false if it is not what was registered.
     bool append(const MrShared& region, std::uint64_t iova, std::uint64_t length)
     {
         const Extent extent = region.extent; // others may change it meanwhile
         const std::uint64_t offset = iova - extent.iova;
         if (extent.checksum() != region.checksum || offset > extent.length ||
-            length > extent.length - offset || count == kMaxSge) {
+            length > extent.length - offset) {
             return false;
         }
         segments[count] = {extent.address + offset, length, &region};
@@ -86,21 +86,11 @@ inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_
     return &region;
 }
 
-// What a list of keys names, as find_region() has found it.
-bool append_listed(Arena& arena, const MrShared& list, std::uint64_t address, std::uint64_t length,
-                   std::uint32_t access, SegmentList& segments);
-
-// Appends what a key names, as with find_region(); false if it does not.
-inline bool append_named(Arena& arena, std::uint32_t key, std::uint64_t address,
-                         std::uint64_t length, std::uint32_t access, std::uint32_t pd,
-                         SegmentList& segments, std::uint32_t qp_number = 0)
-{
-    const MrShared* region = find_region(arena, key, address, length, access, pd, qp_number);
-    return region != nullptr &&
-           (region->kind == MemoryKind::keys
-                ? append_listed(arena, *region, address, length, access, segments)
-                : segments.append(*region, address, length));
-}
+// Appends what a list of keys grants, as find_region() finds a region; false if it does not, or if
+// it is more pieces than a request may have.
+[[gnu::cold]] bool append_listed(Arena& arena, std::uint32_t key, std::uint64_t address,
+                                 std::uint64_t length, std::uint32_t access, std::uint32_t pd,
+                                 SegmentList& segments);
 
 // Copies between host memory of this process; each library with this engine has its own way. In
 // softhca the program's thread does it, in which it may fail like any other access.

@@ -235,10 +235,22 @@ Outcome SendQueue::judge(Delivered result)
     }
 }
 
-bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList& list)
+bool SendQueue::remote_region(const WorkRequest& wr, unsigned access, SegmentList& list)
 {
-    return wr.length == 0 || append_named(*remote_, wr.rkey, wr.remote_address, wr.length, access,
-                                          peer_->pd, list, peer_->number);
+    if (wr.length == 0) {
+        return true;
+    }
+    const MrShared* region = find_region(*remote_, wr.rkey, wr.remote_address, wr.length, access,
+                                         peer_->pd, peer_->number);
+    if (region == nullptr) {
+        return false;
+    }
+    return list.append(*region, wr.remote_address, wr.length);
+}
+
+bool SendQueue::remote_keys(const WorkRequest& wr, unsigned access, SegmentList& list)
+{
+    return append_listed(*remote_, wr.rkey, wr.remote_address, wr.length, access, peer_->pd, list);
 }
 
 Outcome SendQueue::write(const WorkRequest& wr)

@@ -414,6 +414,25 @@ void reset_recv_queue(Process& self, RecvQueue& queue)
     }
 }
 
+namespace {
+
+// What a receive has room for of which a list of keys is a part; kBadBuffer: a key is of nothing.
+[[gnu::cold]] std::uint64_t listed_length(Arena& arena, const RqShared& queue, RecvWqe& wqe,
+                                          const ibv_recv_wr& wr)
+{
+    for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
+        wqe.sge[i] = {wr.sg_list[i].addr, wr.sg_list[i].length, wr.sg_list[i].lkey};
+    }
+    SegmentList list;
+    if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, list)) {
+        return kBadBuffer;
+    }
+    wqe.on_cuda = list.on_cuda;
+    return std::min<std::uint64_t>(list.bytes, kBadBuffer - 1);
+}
+
+} // namespace
+
 int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv_wr** bad,
                    bool& waiting)
 {
@@ -434,17 +453,23 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
         RecvWqe& wqe = wqe_at(arena, queue, slot);
         wqe.wr_id = wr->wr_id;
         wqe.num_sge = static_cast<std::uint32_t>(wr->num_sge);
+        wqe.on_cuda = false;
+        std::uint64_t length = 0;
         const std::uint32_t deregistrations = arena.deregistrations.load(std::memory_order_acquire);
         for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
             const ibv_sge& sge = wr->sg_list[i];
             wqe.sge[i] = {sge.addr, sge.length, sge.lkey};
+            if (sge.length != 0) {
+                const MrShared* region = find_region(arena, sge.lkey, sge.addr, sge.length,
+                                                     IBV_ACCESS_LOCAL_WRITE, queue.pd);
+                if (region == nullptr) {
+                    length = listed_length(arena, queue, wqe, *wr);
+                    break;
+                }
+                wqe.on_cuda = wqe.on_cuda || region->cuda.owner != 0;
+            }
+            length = std::min<std::uint64_t>(length + sge.length, kBadBuffer - 1);
         }
-        SegmentList list;
-        const std::uint64_t length =
-            region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, list)
-                ? std::min<std::uint64_t>(list.bytes, kBadBuffer - 1)
-                : kBadBuffer;
-        wqe.on_cuda = list.on_cuda;
         *arena.at<RecvEntry>(queue.ring, queue.tail & queue.mask) = {
             slot, static_cast<std::uint32_t>(length), deregistrations};
         ++queue.tail;
