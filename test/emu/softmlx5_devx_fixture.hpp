@@ -317,11 +317,11 @@ class Devx : public ::testing::Test {
         ASSERT_EQ(umem.error, 0);
     }
 
-    Device device;
     struct alignas(4096) Page {
         unsigned char bytes[4096];
     };
     std::vector<Page> pages = std::vector<Page>(5);
     std::span<unsigned char> memory{pages[0].bytes, 4 * sizeof(Page)};
+    Device device; // goes first: the objects that a test leaves have their queues in the memory
     Umem umem = {};
 };
