@@ -30,6 +30,7 @@ enum Opcode : std::uint32_t {
     kInit2Rtr = 0x503,
     kRtr2Rts = 0x504,
     k2Err = 0x507,
+    k2Rst = 0x50a,
     kQueryQp = 0x50b,
     kCreateDct = 0x710,
     kQueryLag = 0x842,

@@ -67,7 +67,7 @@ Context::Context(Adapter& own, unsigned device)
 
 Context::~Context()
 {
-    adapter.look();
+    adapter.settle();
     adapter.remove(*this);
     qps = {};
     srqs = {};

@@ -487,7 +487,7 @@ Outcome modify_object(Context& context, std::uint32_t handle, prm::Input in)
         return kBadState;
     }
     ibv_qp_attr attributes = attributes_of(in, former, change->to, context.is_ethernet(qp->port()));
-    context.adapter.look(); // what was posted before comes before
+    context.adapter.settle(); // what was posted before comes before
     return outcome_of(
         qp->modify(attributes, IBV_QP_STATE | mask_of(qp->hca().qp_type, change->to)));
 }
