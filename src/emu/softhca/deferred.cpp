@@ -41,7 +41,9 @@ bool target_list(Arena& owner, const QpShared& qp, const Cqe& entry, SegmentList
     }
     const MrShared* region = find_region(owner, entry.source_qp, entry.id, length,
                                          IBV_ACCESS_REMOTE_WRITE, qp.pd, qp.number);
-    return region != nullptr && target.append(*region, entry.id, length);
+    return region != nullptr ? target.append(*region, entry.id, length)
+                             : append_listed(owner, entry.source_qp, entry.id, length,
+                                             IBV_ACCESS_REMOTE_WRITE, qp.pd, target);
 }
 
 } // namespace

@@ -21,7 +21,7 @@ class Copier;
 // Indices of the tables in the arena, for every kind of object; under one mutex.
 class IndexPool {
   public:
-    explicit IndexPool(std::uint32_t size) : size_(size) {}
+    explicit IndexPool(std::uint32_t size, std::uint32_t first = 0) : size_(size), fresh_(first) {}
     // kNone when all are in use. A free index is reused as late as possible.
     std::uint32_t allocate()
     {
@@ -51,7 +51,7 @@ class IndexPool {
   private:
     std::mutex mutex_;
     std::uint32_t size_;
-    std::uint32_t fresh_ = 0;
+    std::uint32_t fresh_;
     std::vector<std::uint32_t> free_;
 };
 
@@ -116,6 +116,14 @@ class Process {
         return index << kKeyTagBits | ((token_ * 7919 + next_tag_.fetch_add(1)) % tags + 1);
     }
 
+    // The same, whose low byte a program has chosen.
+    std::uint32_t next_key(std::uint32_t index, std::uint8_t low)
+    {
+        const std::uint32_t tags = (1u << (kKeyTagBits - 8)) - 1;
+        return index << kKeyTagBits | ((token_ * 7919 + next_tag_.fetch_add(1)) % tags + 1) << 8 |
+               low;
+    }
+
     // Zeroed shared memory of the own arena, by offset; throws std::bad_alloc.
     std::uint64_t allocate(std::size_t size);
     void release(std::uint64_t offset, std::size_t size);
@@ -146,8 +154,9 @@ class Process {
     // Made for one thread at a time, and what was done by the extended interfaces.
     std::atomic<std::uint64_t> thread_domain_queues{0}, single_threaded_cqs{0};
     std::atomic<std::uint64_t> batches{0}, extended_completions{0};
-    IndexPool mr_indices{kMaxMrs}, cq_indices{kMaxCqs}, qp_indices{kMaxQps}, srq_indices{kMaxSrqs},
-        context_indices{kMaxContexts};
+    // The first key of all may be MLX5_INVALID_LKEY, which ends the lists of mlx5's receives.
+    IndexPool mr_indices{kMaxMrs, 1}, cq_indices{kMaxCqs}, qp_indices{kMaxQps},
+        srq_indices{kMaxSrqs}, context_indices{kMaxContexts};
 
   private:
     struct Peer {

@@ -51,7 +51,7 @@ constexpr std::uint32_t kNone = ~0u;
 constexpr std::size_t kArenaSize = std::size_t{16} << 30; // address space; memory as it is used
 // Follows, so that the largest object may begin at any offset.
 constexpr std::size_t kArenaSlack = std::size_t{2} << 20;
-constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'3f; // changes with the layout
+constexpr std::uint64_t kLayoutMagic = 0x73'6f'66'74'68'63'61'40; // changes with the layout
 
 struct Arena;
 
@@ -158,19 +158,34 @@ struct Extent {
     }
 };
 
-// A memory region or a memory window that is bound to one. It is valid for a key while `key` holds
-// it.
+// An entry of a list of keys: where in its region a piece begins.
+struct KeyEntry {
+    std::uint64_t address; // as the key has it
+    std::uint32_t key;
+};
+
+// Pieces of the same length, which together are a range of memory.
+struct KeyTable {
+    std::uint64_t entries; // offset in the arena
+    std::uint32_t count;
+    std::uint8_t log_piece; // bytes of a piece
+};
+
+// A memory region, a memory window that is bound to one, or a list of keys. It is valid for a key
+// while `key` holds it.
 struct alignas(64) MrShared {
     std::atomic<std::uint32_t> key;
     std::uint32_t access;
     Extent extent;
     std::uint64_t checksum; // the extent's: nothing is touched that others have made of it
     std::uint32_t pd;
-    std::uint32_t window; // kNoWindow: a region; kAnyQp: of type 1; else the QP it is bound through
-    std::uint32_t region; // of a window: the index of the region beneath
+    // kNoWindow: a region; kListOfKeys; kAnyQp: a window of type 1; else the QP it is bound through
+    std::uint32_t window;
+    std::uint32_t region;               // of a window: the index of the region beneath
     std::atomic<std::uint32_t> windows; // bound to this region
     MemoryKind kind;
     CudaMemory cuda;
+    KeyTable keys;
 
     void describe(const Extent& bytes)
     {
@@ -180,7 +195,7 @@ struct alignas(64) MrShared {
     // Should its key come back, then not as one of this memory.
     void forget() { checksum = ~extent.checksum(); }
 };
-constexpr std::uint32_t kNoWindow = 0, kAnyQp = ~0u;
+constexpr std::uint32_t kNoWindow = 0, kListOfKeys = ~1u, kAnyQp = ~0u;
 
 struct PipeRef { // the writing end of a pipe of the arena's owner; id tells apart reuses of fd
     std::int32_t fd;

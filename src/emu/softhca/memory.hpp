@@ -86,6 +86,12 @@ inline const MrShared* find_region(Arena& arena, std::uint32_t key, std::uint64_
     return &region;
 }
 
+// Appends what a list of keys grants, as find_region() finds a region; false if it does not, or if
+// it is more pieces than a request may have.
+[[gnu::cold]] bool append_listed(Arena& arena, std::uint32_t key, std::uint64_t address,
+                                 std::uint64_t length, std::uint32_t access, std::uint32_t pd,
+                                 SegmentList& segments);
+
 // Copies between host memory of this process; each library with this engine has its own way. In
 // softhca the program's thread does it, in which it may fail like any other access.
 void copy_own(void* to, const void* from, std::size_t length);

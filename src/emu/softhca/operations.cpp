@@ -235,7 +235,7 @@ Outcome SendQueue::judge(Delivered result)
     }
 }
 
-bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList& list)
+bool SendQueue::remote_region(const WorkRequest& wr, unsigned access, SegmentList& list)
 {
     if (wr.length == 0) {
         return true;
@@ -246,6 +246,11 @@ bool SendQueue::remote_list(const WorkRequest& wr, unsigned access, SegmentList&
         return false;
     }
     return list.append(*region, wr.remote_address, wr.length);
+}
+
+bool SendQueue::remote_keys(const WorkRequest& wr, unsigned access, SegmentList& list)
+{
+    return append_listed(*remote_, wr.rkey, wr.remote_address, wr.length, access, peer_->pd, list);
 }
 
 Outcome SendQueue::write(const WorkRequest& wr)

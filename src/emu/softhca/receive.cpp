@@ -414,6 +414,25 @@ void reset_recv_queue(Process& self, RecvQueue& queue)
     }
 }
 
+namespace {
+
+// What a receive has room for of which a list of keys is a part; kBadBuffer: a key is of nothing.
+[[gnu::cold]] std::uint64_t listed_length(Arena& arena, const RqShared& queue, RecvWqe& wqe,
+                                          const ibv_recv_wr& wr)
+{
+    for (std::uint32_t i = 0; i < wqe.num_sge; ++i) {
+        wqe.sge[i] = {wr.sg_list[i].addr, wr.sg_list[i].length, wr.sg_list[i].lkey};
+    }
+    SegmentList list;
+    if (!region_list(arena, queue.pd, wqe.sge, wqe.num_sge, IBV_ACCESS_LOCAL_WRITE, list)) {
+        return kBadBuffer;
+    }
+    wqe.on_cuda = list.on_cuda;
+    return std::min<std::uint64_t>(list.bytes, kBadBuffer - 1);
+}
+
+} // namespace
+
 int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv_wr** bad,
                    bool& waiting)
 {
@@ -444,7 +463,7 @@ int post_recv_list(Process& self, std::uint32_t index, ibv_recv_wr* wr, ibv_recv
                 const MrShared* region = find_region(arena, sge.lkey, sge.addr, sge.length,
                                                      IBV_ACCESS_LOCAL_WRITE, queue.pd);
                 if (region == nullptr) {
-                    length = kBadBuffer;
+                    length = listed_length(arena, queue, wqe, *wr);
                     break;
                 }
                 wqe.on_cuda = wqe.on_cuda || region->cuda.owner != 0;

@@ -117,8 +117,13 @@ class SendQueue {
     Outcome connect(const WorkRequest& wr);
     Outcome send(const WorkRequest& wr);
     Outcome judge(Delivered result);
-    // The responder's region of an RDMA operation; zero bytes need none.
-    bool remote_list(const WorkRequest& wr, unsigned access, SegmentList& list);
+    // The responder's memory of an RDMA operation, in an empty list; zero bytes need none.
+    bool remote_list(const WorkRequest& wr, unsigned access, SegmentList& list)
+    {
+        return remote_region(wr, access, list) || remote_keys(wr, access, list);
+    }
+    bool remote_region(const WorkRequest& wr, unsigned access, SegmentList& list);
+    [[gnu::cold]] bool remote_keys(const WorkRequest& wr, unsigned access, SegmentList& list);
     Outcome write(const WorkRequest& wr);
     // Before an operation that must come after the deferred WRITEs; false when they failed.
     bool is_settled();

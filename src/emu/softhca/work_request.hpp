@@ -160,6 +160,10 @@ inline bool inline_list(const WorkRequest& wr, SegmentList& list)
     return true;
 }
 
+// The rest of a scatter/gather list, from an entry on whose key is no region's.
+[[gnu::cold]] bool append_rest(Arena& arena, std::uint32_t pd, const Sge* sge, std::uint32_t count,
+                               std::uint32_t access, SegmentList& list);
+
 // The memory that a scatter/gather list names; false when a key does not cover its entry.
 inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uint32_t count,
                         std::uint32_t access, SegmentList& list)
@@ -174,7 +178,10 @@ inline bool region_list(Arena& arena, std::uint32_t pd, const Sge* sge, std::uin
         }
         const MrShared* region =
             find_region(arena, entry.lkey, entry.address, entry.length, access, pd);
-        if (region == nullptr || !list.append(*region, entry.address, entry.length)) {
+        if (region == nullptr) {
+            return append_rest(arena, pd, sge + i, count - i, access, list);
+        }
+        if (!list.append(*region, entry.address, entry.length)) {
             return false;
         }
     }

@@ -122,6 +122,18 @@ bool Adapter::look()
     return some;
 }
 
+void Adapter::settle()
+{
+    look();
+    for (Context* context : contexts_) {
+        context->cqs.for_each([this](Cq& cq) {
+            while (cq.collect(*this)) {
+            }
+            cq.notify();
+        });
+    }
+}
+
 void Adapter::run()
 {
     take_precedence();

@@ -45,6 +45,9 @@ class Adapter {
 
     // Looks at everything once; false if there was nothing to do.
     bool look();
+    // Before an object changes or goes: what was posted is executed as far as that can be, and all
+    // completions are where the program finds them.
+    void settle();
 
   private:
     Adapter() = default;

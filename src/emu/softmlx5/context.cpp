@@ -67,11 +67,12 @@ Context::Context(Adapter& own, unsigned device)
 
 Context::~Context()
 {
-    adapter.look();
+    adapter.settle();
     adapter.remove(*this);
     qps = {};
     srqs = {};
     cqs = {};
+    key_lists = {};
     mws = {};
     mrs = {};
     ahs = {};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "emu/softhca/channel.hpp"
+#include "emu/softhca/key_list.hpp"
 #include "emu/softhca/objects.hpp"
 #include "emu/softhca/ops.hpp"
 #include "emu/softmlx5/devx_object.hpp"
@@ -100,6 +101,7 @@ struct Context {
     Handles<Ah> ahs;
     Handles<Mr> mrs;
     Handles<Mw> mws;
+    Handles<softhca::KeyList> key_lists;
     Handles<Cq> cqs;
     Handles<Srq> srqs;
     Handles<Qp> qps;

@@ -14,6 +14,7 @@ namespace softmlx5 {
 namespace {
 
 constexpr unsigned kAtomicBytes = 8; // of an operand
+constexpr unsigned kLogMaxKeys = 11; // of a list; the interface has commands of up to 64 KiB
 
 unsigned log2_of(std::uint32_t number)
 {
@@ -36,6 +37,10 @@ void tell_general(const softhca::Context& hca, const prm::Output& caps)
     caps.set(log_max_cq, log2_of(softhca::kMaxCqs));
     caps.set(log_max_cq_sz, log2_of(profile.max_cqe));
     caps.set(log_max_pd, 20);
+    caps.set(log_max_mkey, log2_of(softhca::kMaxMrs));
+    caps.set(fixed_buffer_size, 1); // lists of keys
+    caps.set(max_indirection, 1);   // and no lists of those
+    caps.set(log_max_klm_list_size, kLogMaxKeys);
     for (const prm::Field field :
          {log_max_ra_req_dc, log_max_ra_res_dc, log_max_ra_req_qp, log_max_ra_res_qp}) {
         caps.set(field, reads);

@@ -1,7 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // An object that a program made by DEVX, over a queue pair (or DC target), a completion queue or a
-// receive memory pool: as the context has them for the verbs too, an RMP as an SRQ.
+// receive memory pool: as the context has them for the verbs too, an RMP as an SRQ. Or over a list
+// of keys, which no verb makes.
 #pragma once
 
 #include "emu/softmlx5/cq.hpp"
@@ -18,7 +19,7 @@ struct Umem {
 };
 
 struct DevxObject {
-    enum class Kind : std::uint8_t { qp = 1, cq, rmp };
+    enum class Kind : std::uint8_t { qp = 1, cq, rmp, key_list };
 
     struct Subscription {
         std::uint16_t event;

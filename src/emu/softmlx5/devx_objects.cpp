@@ -22,6 +22,7 @@ constexpr Outcome kNoSuchOpcode = {prm::Status::bad_operation, Syndrome::opcode}
 constexpr Outcome kNoSuchObject = {prm::Status::bad_resource, Syndrome::object};
 constexpr Outcome kNotEmulated = {prm::Status::bad_parameter, Syndrome::not_emulated};
 constexpr Outcome kNoMemory = {prm::Status::bad_parameter, Syndrome::memory};
+constexpr Outcome kRefused = {prm::Status::bad_parameter, Syndrome::refused};
 constexpr Outcome kBadState = {prm::Status::bad_qp_state, Syndrome::refused};
 
 constexpr std::size_t kRecordBytes = 8;
@@ -31,7 +32,7 @@ Outcome outcome_of(int error)
 {
     return error == 0        ? Outcome{}
            : error == ENOMEM ? Outcome{prm::Status::no_resources, Syndrome::refused}
-                             : Outcome{prm::Status::bad_parameter, Syndrome::refused};
+                             : kRefused;
 }
 
 // Where so many bytes lie, which the object uses from now on; 0: they do not in this memory.
@@ -198,6 +199,52 @@ unsigned access_of(bool read, bool write, bool atomic)
            (atomic ? unsigned{IBV_ACCESS_REMOTE_ATOMIC} : 0u);
 }
 
+// A list of keys, whose own key this is.
+Outcome create_mkey(Context& context, const prm::Input& in, DevxObject& object,
+                    std::uint32_t& number)
+{
+    using namespace prm::create_mkey_in;
+    const std::uint32_t count = in.word(translations_octword_actual_size);
+    if (count > (in.bytes() - kBytes) / prm::klm::kBytes) {
+        return kTooShort;
+    }
+    const prm::Input mkc = in.at(memory_key_mkey_entry);
+    if (mkc.word(prm::mkc::access_mode_1_0) != prm::kKsm || in.get(input_mkey_index) != 0 ||
+        in.get(mkey_umem_valid) != 0 || mkc.word(prm::mkc::qpn) != prm::kAnyQp ||
+        mkc.get(prm::mkc::lr) == 0 || mkc.get(prm::mkc::access_mode_4_2) != 0 ||
+        mkc.get(prm::mkc::free) != 0 || mkc.get(prm::mkc::umr_en) != 0 ||
+        mkc.get(prm::mkc::length64) != 0) {
+        return kNotEmulated;
+    }
+    Pd* const pd = context.pds.find(mkc.word(prm::mkc::pd));
+    if (pd == nullptr) {
+        return kNoSuchObject;
+    }
+    const softhca::KeyList::Range range = {
+        .iova = mkc.get(prm::mkc::start_addr),
+        .length = mkc.get(prm::mkc::len),
+        .log_piece = mkc.word(prm::mkc::log_entity_size),
+        .access = access_of(mkc.get(prm::mkc::rr) != 0, mkc.get(prm::mkc::rw) != 0,
+                            mkc.get(prm::mkc::a) != 0) |
+                  (mkc.get(prm::mkc::lw) != 0 ? unsigned{IBV_ACCESS_LOCAL_WRITE} : 0u),
+        .low = static_cast<std::uint8_t>(mkc.get(prm::mkc::mkey_7_0))};
+    if (count == 0 || range.length > std::uint64_t{count} << range.log_piece ||
+        range.iova + range.length < range.iova) {
+        return kRefused;
+    }
+    std::vector<softhca::KeyEntry> entries;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const prm::Input klm =
+            in.at(prm::Part{static_cast<unsigned>(8 * (kBytes + i * prm::klm::kBytes))});
+        entries.push_back({klm.get(prm::klm::address), klm.word(prm::klm::mkey)});
+    }
+    auto list = std::make_unique<softhca::KeyList>(pd->hca(), range, entries);
+    object.index = list->index();
+    number = list->key() >> 8; // the program knows the rest
+    context.key_lists.add(object.index, std::move(list));
+    return {};
+}
+
 // A target is one that peers reach as soon as it is there.
 int open_target(Qp& target, const prm::Input& dctc, bool ethernet)
 {
@@ -266,6 +313,7 @@ constexpr struct {
     {prm::kCreateRmp, prm::create_rmp_in::kBytes, Kind::rmp, create_rmp},
     {prm::kCreateQp, prm::create_qp_in::kBytes, Kind::qp, create_qp},
     {prm::kCreateDct, prm::create_dct_in::kBytes, Kind::qp, create_dct},
+    {prm::kCreateMkey, prm::create_mkey_in::kBytes, Kind::key_list, create_mkey},
 };
 
 // The queue pair that a handle and the command name; null: they do not.
@@ -439,7 +487,7 @@ Outcome modify_object(Context& context, std::uint32_t handle, prm::Input in)
         return kBadState;
     }
     ibv_qp_attr attributes = attributes_of(in, former, change->to, context.is_ethernet(qp->port()));
-    context.adapter.look(); // what was posted before comes before
+    context.adapter.settle(); // what was posted before comes before
     return outcome_of(
         qp->modify(attributes, IBV_QP_STATE | mask_of(qp->hca().qp_type, change->to)));
 }
@@ -498,6 +546,9 @@ int destroy_object(Context& context, std::uint32_t handle)
         error = remove_srq(context, object->index, events);
         break;
     }
+    case Kind::key_list:
+        context.key_lists.remove(object->index);
+        break;
     }
     if (error == 0) {
         context.devx_objects.remove(handle);

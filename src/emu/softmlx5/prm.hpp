@@ -63,6 +63,7 @@ using Output = Structure<std::uint8_t>;
 
 enum Opcode : std::uint16_t {
     kQueryHcaCap = 0x100,
+    kCreateMkey = 0x200,
     kCreateCq = 0x400,
     kCreateQp = 0x500,
     kReset2InitQp = 0x502,
@@ -105,6 +106,8 @@ enum Capabilities : unsigned { kGeneralCaps = 0x0, kAtomicCaps = 0x3 }; // op_mo
 namespace cmd_hca_cap {
 constexpr Field log_max_srq_sz = {0x80, 8}, log_max_qp_sz = {0x88, 8}, log_max_qp = {0x9b, 5},
                 log_max_srq = {0xab, 5}, log_max_cq_sz = {0xc8, 8}, log_max_cq = {0xdb, 5},
+                log_max_mkey = {0xea, 6}, max_indirection = {0x100, 8},
+                fixed_buffer_size = {0x108, 1}, log_max_klm_list_size = {0x11a, 6},
                 log_max_ra_req_dc = {0x12a, 6}, log_max_ra_res_dc = {0x13a, 6},
                 log_max_ra_req_qp = {0x14a, 6}, log_max_ra_res_qp = {0x15a, 6},
                 port_type = {0x1b6, 2}, num_ports = {0x1b8, 8}, log_max_msg = {0x1c3, 5},
@@ -223,6 +226,30 @@ constexpr Field user_index = {0x28, 24}, cqn = {0x48, 24}, rre = {0x6c, 1}, rwe 
                 dc_access_key = {0x100, 64}, mtu = {0x145, 3}, port = {0x148, 8},
                 pkey_index = {0x150, 16}, my_addr_index = {0x168, 8}, hop_limit = {0x178, 8};
 }
+
+// ---- memory
+
+namespace create_mkey_in {
+constexpr Field input_mkey_index = {0x48, 24}, mkey_umem_valid = {0x61, 1},
+                translations_octword_actual_size = {0x300, 32};
+constexpr Part memory_key_mkey_entry = {0x80};
+constexpr std::size_t kBytes = 0x880 / 8; // followed by the list
+} // namespace create_mkey_in
+
+namespace mkc {
+constexpr Field free = {0x1, 1}, access_mode_4_2 = {0x3, 3}, umr_en = {0x10, 1}, a = {0x11, 1},
+                rw = {0x12, 1}, rr = {0x13, 1}, lw = {0x14, 1}, lr = {0x15, 1},
+                access_mode_1_0 = {0x16, 2}, qpn = {0x20, 24}, mkey_7_0 = {0x38, 8},
+                length64 = {0x60, 1}, pd = {0x68, 24}, start_addr = {0x80, 64}, len = {0xc0, 64},
+                log_entity_size = {0x1db, 5};
+}
+constexpr unsigned kKsm = 3; // access_mode_1_0
+constexpr std::uint32_t kAnyQp = 0xffffff;
+
+namespace klm { // of which KSM has no byte_count
+constexpr Field mkey = {0x20, 32}, address = {0x40, 64};
+constexpr std::size_t kBytes = 0x80 / 8;
+} // namespace klm
 
 // ---- events
 

@@ -62,9 +62,14 @@ int Qp::modify(ibv_qp_attr& attributes, int mask)
     }
     if (error == 0 && (mask & IBV_QP_STATE) != 0) {
         state_ = attributes.qp_state;
-        if (state_ == IBV_QPS_RESET) { // libmlx5 clears the record afterwards
+        if (state_ == IBV_QPS_RESET) {
             receives_taken_ = sends_taken_ = sends_noted_ = 0;
             target_ = {};
+            // As libmlx5 does afterwards. UCX leaves it to its next doorbell, for which an adapter
+            // waits.
+            for (const unsigned word : {MLX5_RCV_DBR, MLX5_SND_DBR}) {
+                std::atomic_ref(record_[word]).store(0, std::memory_order_release);
+            }
         }
     }
     return error;

@@ -123,7 +123,7 @@ int modify(Context& context, const ib_uverbs_modify_qp& request, Command& comman
     std::memcpy(attributes.ah_attr.grh.dgid.raw, request.dest.dgid, sizeof request.dest.dgid);
     attributes.en_sqd_async_notify = request.en_sqd_async_notify;
     // What was posted before comes before.
-    context.adapter.look();
+    context.adapter.settle();
     const int error = qp->modify(attributes, static_cast<int>(request.attr_mask));
     mlx5_ib_modify_qp_resp driver = {};
     driver.response_length = sizeof driver;
@@ -203,7 +203,7 @@ int remove_qp(Context& context, std::uint32_t handle, ib_uverbs_destroy_qp_resp&
     if (softhca::is_attached(*context.hca.process, qp->hca().qp_num)) {
         return EBUSY;
     }
-    context.adapter.look(); // what was posted last is still sent
+    context.adapter.settle(); // what was posted last is still sent
     const unsigned unread = context.async->take_back([qp](const auto& event) {
         const auto type = static_cast<ibv_event_type>(event.event_type);
         const bool is_about_qp = type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
