@@ -92,8 +92,9 @@ __device__ bool wait_for_row(const ugdr_dev_t& gdr, const Neighbour& from,
                                  gdr, signal, static_cast<unsigned long long>(sweep)) == 0;
 }
 
-__global__ void __launch_bounds__(kThreads) solve(ugdr_dev_t gdr, Strip strip, Buffers buffers, Names names,
-                      const unsigned long long* signals, int sweeps, int* failed)
+__global__ void __launch_bounds__(kThreads)
+    solve(ugdr_dev_t gdr, Strip strip, Buffers buffers, Names names,
+          const unsigned long long* signals, int sweeps, int* failed)
 {
     for (int number = 1; number <= sweeps; ++number) {
         if (!wait_for_row(gdr, names.above, signals, number - 1) ||

@@ -71,7 +71,8 @@ Result mpi_with_ucx(const Machine& machine)
                        mpi.launcher.native() + ") is not found");
     }
     if (mpi.uses_ucx) {
-        return pass(std::string(name_of(mpi.kind)) + " was built with UCX").seen_in(mpi.library, "");
+        return pass(std::string(name_of(mpi.kind)) + " was built with UCX")
+            .seen_in(mpi.library, "");
     }
     const std::string other =
         mpi.other_layer.empty() ? "no library of UCX" : mpi.other_layer + " instead";
