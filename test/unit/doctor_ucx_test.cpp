@@ -109,6 +109,17 @@ TEST_F(DoctorUcxTest, HcasThatTheKernelDoesNotShow)
     }
 }
 
+TEST_F(DoctorUcxTest, AnEmulatedHcaShowsNoPorts)
+{
+    remove("sys/class/infiniband/mlx5_0/ports");
+    set("UCX_NET_DEVICES", "mlx5_0:1");
+    fails("ucx.env", no_gpudirect, "names no port of this machine");
+    set("LD_PRELOAD", "/usr/lib/ucx-gdr/libsoftmlx5.so");
+    passes("ucx.env");
+    set("UCX_NET_DEVICES", "eth0");
+    fails("ucx.env", no_gpudirect, "UCX_NET_DEVICES=eth0 names no port of an HCA");
+}
+
 TEST_F(DoctorUcxTest, OtherUcx)
 {
     elf("opt/hpcx/ucx/lib/libucp.so.0", {});
