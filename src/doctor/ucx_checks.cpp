@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 namespace gdr::doctor {
 namespace {
@@ -140,7 +140,7 @@ Result ucx_files(const Machine& machine)
         const auto& [file, error] = *machine.settings.unreadable.begin();
         return unknown(file.native() + " cannot be read: " +
                        (error == ESPIPE ? "programs wait for what is written to this pipe"
-                                        : std::strerror(error)));
+                                        : std::generic_category().message(error)));
     }
     return pass(machine.settings.files.empty() ? "no ucx.conf is read"
                                                : "no ucx.conf that is read is in the way of gdr");

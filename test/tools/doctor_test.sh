@@ -182,6 +182,6 @@ else
     skip_case "it finds UCX" "no Open MPI"
 fi
 if mpirun=$(mpirun_of mpich); then
-    finds "MPICH is known" ok mpi.noucx "MPICH uses UCX" "$mpirun" -n 2 true
+    finds "MPICH is known" ok mpi.noucx "MPICH was built with UCX" "$mpirun" -n 2 true
 fi
 done_testing
