@@ -30,11 +30,15 @@ bool is_of_ucx(const std::string& name)
         kOfUcx, [&](const char* part) { return name.find(part) != std::string::npos; });
 }
 
-// Where the kernel shows no HCA there may be emulated ones, and those show no ports here: a colon
-// is in the names of ports alone.
+// Where the kernel shows no HCA there may be emulated ones, and those show no ports here.
+bool shows_ports(const Machine& machine)
+{
+    return !machine.hcas.empty() && !machine.has_emulated_hcas();
+}
+
 bool names_port(const Machine& machine, const std::string& devices)
 {
-    if (machine.hcas.empty() || machine.has_emulated_hcas()) {
+    if (!shows_ports(machine)) { // a colon is in the names of ports alone
         return lists(devices, "all") || devices.find(':') != std::string::npos;
     }
     return std::ranges::any_of(machine.hcas, [&](const Hca& hca) {
@@ -53,9 +57,9 @@ std::string fault_of(const Machine& machine, const std::string& name, const std:
     }
     if (name == "UCX_NET_DEVICES" && !names_port(machine, value)) {
         return name + "=" + value +
-               (machine.hcas.empty() || machine.has_emulated_hcas()
-                    ? " names no port of an HCA"
-                    : " names no port of this machine, such as " + machine.hcas[0].name + ":1");
+               (shows_ports(machine)
+                    ? " names no port of this machine, such as " + machine.hcas[0].name + ":1"
+                    : " names no port of an HCA");
     }
     *consequence = Consequence::loss;
     const auto& known = variables_of_gdr();
