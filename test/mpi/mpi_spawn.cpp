@@ -1,8 +1,12 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
-// mpi_spawn host|cuda: each rank exchanges an array, in host memory or a GPU's, with a process that
-// MPI_Comm_spawn has started, and with two of MPI_Comm_spawn_multiple, with and without arguments.
-// Exits with 0, with 1 when data are wrong, with 77 where the MPI spawns none.
+// mpi_spawn host|cuda one|several|bare: each rank exchanges an array, in host memory or a GPU's,
+// with what it spawns: one process by MPI_Comm_spawn, two by MPI_Comm_spawn_multiple, or one
+// without arguments (host memory). Exits with 0, with 1 when data are wrong, with 77 where the MPI
+// spawns none.
+//
+// A run spawns once: with Open MPI 4.1 a later spawn may wait for ever
+// (docs/developers/defects.md).
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -55,6 +59,7 @@ int main(int argc, char** argv)
         return is_child_of(parent, argc, argv);
     }
     std::string memory = argc > 1 ? argv[1] : "host", text = "a b=c";
+    const std::string form = argc > 2 ? argv[2] : "one";
     const bool on_gpu = memory == "cuda";
     if (on_gpu) {
         gpu::use();
@@ -65,27 +70,26 @@ int main(int argc, char** argv)
     char** arguments[] = {with_arguments, with_one};
     const int one[] = {1, 1};
     const MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
-    int wrong = 0;
     MPI_Comm children;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (MPI_Comm_spawn(argv[0], with_arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                       MPI_ERRCODES_IGNORE) != MPI_SUCCESS) {
+    int status;
+    if (form == "several") {
+        status = MPI_Comm_spawn_multiple(2, commands, arguments, one, infos, 0, MPI_COMM_WORLD,
+                                         &children, MPI_ERRCODES_IGNORE);
+    } else {
+        status = MPI_Comm_spawn(argv[0], form == "bare" ? MPI_ARGV_NULL : with_arguments, 1,
+                                MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    }
+    if (status != MPI_SUCCESS) {
         return 77;
     }
-    wrong += exchange(children, 0, on_gpu, false) ? 0 : 1;
-    MPI_Comm_disconnect(&children);
-    MPI_Comm_spawn_multiple(2, commands, arguments, one, infos, 0, MPI_COMM_WORLD, &children,
-                            MPI_ERRCODES_IGNORE);
-    for (int i = 0; i < 2; ++i) {
+    int spawned = 0, wrong = 0;
+    MPI_Comm_remote_size(children, &spawned);
+    wrong += spawned == (form == "several" ? 2 : 1) ? 0 : 1;
+    for (int i = 0; i < spawned; ++i) {
         wrong += exchange(children, i, on_gpu, false) ? 0 : 1;
     }
     MPI_Comm_disconnect(&children);
-    if (!on_gpu) { // that is what no arguments tell it
-        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                       MPI_ERRCODES_IGNORE);
-        wrong += exchange(children, 0, on_gpu, false) ? 0 : 1;
-        MPI_Comm_disconnect(&children);
-    }
     MPI_Finalize();
     return wrong == 0 ? 0 : 1;
 }

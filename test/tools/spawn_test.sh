@@ -11,11 +11,11 @@ set -u
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 TMPDIR="$work"
 
-# spawns MPI NUMBER [COMMAND]... MEMORY
+# spawns MPI NUMBER MEMORY FORM [COMMAND]...
 spawns() {
-    local mpi=$1 number=$2
-    shift 2
-    timeout -k 5 60 "$(mpirun_of "$mpi")" -n "$number" "${@:1:$#-1}" "$top_builddir/test/mpi/mpi_spawn.$mpi" "${@: -1}" \
+    local mpi=$1 number=$2 memory=$3 form=$4
+    shift 4
+    timeout -k 5 60 "$(mpirun_of "$mpi")" -n "$number" "$@" "$top_builddir/test/mpi/mpi_spawn.$mpi" "$memory" "$form" \
         >"$work/log" 2>&1 </dev/null
 }
 
@@ -24,17 +24,18 @@ for mpi in openmpi mpich; do
         skip_case "$mpi" "it is not installed"
         continue
     fi
-    if ! spawns $mpi 1 host; then
+    if ! spawns $mpi 1 host one; then
         skip_case "$mpi" "it spawns no process"
         note "$(head -n 5 "$work/log")"
         continue
     fi
     for number in 1 2; do
-        for memory in host cuda; do
-            spawns $mpi $number "$tool" run "$emulate_hca" --emulate-gpu $memory
+        for what in "host one" "host several" "host bare" "cuda one" "cuda several"; do
+            # shellcheck disable=SC2086 # its two words
+            spawns $mpi $number $what "$tool" run "$emulate_hca" --emulate-gpu
             status=$?
             sed 's/^/    /' "$work/log"
-            expect "$mpi, $number ranks, $memory" 0 $status
+            expect "$mpi, $number ranks, $what" 0 $status
         done
     done
 done
