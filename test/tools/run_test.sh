@@ -42,6 +42,10 @@ if [ "${GDR_SYNC:-yes}" = yes ]; then
     expect "by the environment, too, behind what the user has" "/mine:$sync" \
         "$(LD_LIBRARY_PATH=/mine value LD_LIBRARY_PATH 2>/dev/null | sed 's/.*softcudart://')"
 fi
+within() { # COMMAND...: the environment of what "ucx-gdr run" starts by COMMAND
+    "$tool" run "$emulate_hca" --emulate-gpu "$@" env 2>/dev/null | grep -v '^_='
+}
+expect "run by another run: the same" "$(within)" "$(within "$tool" run "$emulate_hca" --emulate-gpu)"
 expect "UCX_TLS is left to the user" "" "$(value UCX_TLS)"
 expect "UCX_TLS of the user is kept" gdr,tcp "$(UCX_TLS=gdr,tcp value UCX_TLS)"
 for default in pml=ucx osc=ucx,sm opal_common_ucx_tls=any opal_common_ucx_devices=any; do
