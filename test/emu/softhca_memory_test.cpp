@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -64,6 +65,83 @@ TEST_F(Memory, KeysDifferAndOldOnesAreRefused)
     }
     std::sort(keys.begin(), keys.end());
     EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
+// The verbs are looked up: an earlier header does not declare them.
+TEST_F(Memory, BuffersOfTheProvider)
+{
+    const auto alloc = reinterpret_cast<void* (*)(ibv_pd*, std::size_t, void**)>(
+        dlsym(RTLD_DEFAULT, "ibv_alloc_buf"));
+    const auto release = reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "ibv_free_buf"));
+    const auto reg_buf = reinterpret_cast<ibv_mr* (*)(ibv_pd*, void*, void*, std::size_t, int)>(
+        dlsym(RTLD_DEFAULT, "ibv_reg_buf_mr"));
+    ASSERT_TRUE(alloc && release && reg_buf);
+    void* buffer = nullptr;
+    auto* start = static_cast<unsigned char*>(alloc(device.pd, 10000, &buffer));
+    ASSERT_NE(start, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(start) % 4096, 0);
+    EXPECT_EQ(reg_buf(device.pd, buffer, start + 1, 10000, kAllAccess), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(reg_buf(device.pd, buffer, start - 1, 10, kAllAccess), nullptr);
+    ibv_pd* const other = ibv_alloc_pd(device.context);
+    EXPECT_EQ(reg_buf(other, buffer, start, 10000, kAllAccess), nullptr);
+    EXPECT_EQ(ibv_dealloc_pd(other), 0);
+
+    Endpoint a(device), b(device);
+    connect(a, b);
+    ibv_mr* mr = reg_buf(device.pd, buffer, start + 100, 9900, kAllAccess);
+    ASSERT_NE(mr, nullptr);
+    EXPECT_EQ(mr->addr, start + 100);
+    fill(a.buffer.data(), 100, 1);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, reinterpret_cast<std::uint64_t>(start + 9900),
+                          mr->rkey),
+              0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(is_filled(start + 9900, 100, 1));
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    release(buffer);
+}
+
+TEST_F(Memory, RegistrationByAttributes)
+{
+    struct Attributes { // ibv_mr_init_attr
+        std::size_t length;
+        int access;
+        std::uint64_t given, iova;
+        void* address;
+        int fd;
+        std::uint64_t fd_offset;
+        void *dma_handle, *buffer;
+    };
+    enum : std::uint64_t { kIova = 1, kAddress = 2, kFd = 4, kFdOffset = 8, kDmaHandle = 16 };
+    const auto reg_ex =
+        reinterpret_cast<ibv_mr* (*)(ibv_pd*, Attributes*)>(dlsym(RTLD_DEFAULT, "ibv_reg_mr_ex"));
+    ASSERT_TRUE(reg_ex);
+    std::vector<unsigned char> memory(10000);
+    Attributes attributes = {
+        memory.size(), kAllAccess, kAddress | kIova, 0x1000, memory.data(), -1, 0,
+        nullptr,       nullptr};
+    Endpoint a(device), b(device);
+    connect(a, b);
+    ibv_mr* mr = reg_ex(device.pd, &attributes);
+    ASSERT_NE(mr, nullptr);
+    fill(a.buffer.data(), 100, 1);
+    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, 0x1000 + 9900, mr->rkey), 0);
+    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(is_filled(memory.data() + 9900, 100, 1));
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    for (const auto& [given, error] :
+         std::vector<std::pair<std::uint64_t, int>>{{0, EINVAL},
+                                                    {kFd, EINVAL},
+                                                    {kFd | kFdOffset, EINVAL},
+                                                    {kAddress | kFd | kFdOffset | kIova, EINVAL},
+                                                    {kFd | kFdOffset | kIova, EBADF},
+                                                    {kAddress | kDmaHandle, EOPNOTSUPP}}) {
+        attributes.given = given;
+        errno = 0;
+        EXPECT_EQ(reg_ex(device.pd, &attributes), nullptr) << given;
+        EXPECT_EQ(errno, error) << given;
+    }
 }
 
 TEST_F(Memory, OtherAddressForPeers)

@@ -14,9 +14,9 @@ libibverbs=$(${CXX:-c++} -print-file-name=libibverbs.so)
 [ -e "$libibverbs" ] || skip_all "${CXX:-c++} finds no libibverbs.so"
 
 # Those for drivers (ibv_cmd_*, ibv_copy_*, ibv_register_driver), those of numbers alone,
-# and those of objects that softhca makes none of (DMA handles, completion counters, buffers).
+# and those of objects that softhca makes none of (DMA handles, completion counters, dmabuf heaps).
 others='^ibv_cmd_|^ibv_copy_|^ibv_register_driver$|^ibv_rate_to_|^ibv_dealloc_dmah$'
-others="$others|^ibv_dm_export_|^ibv_.*_comp_cntr$|^ibv_dmabuf_heap_|^ibv_(free|export)_buf"
+others="$others|^ibv_dm_export_|^ibv_.*_comp_cntr$|^ibv_dmabuf_heap_"
 nm -D --defined-only "$libibverbs" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' |
     grep -E '^_?ibv_' | grep -vE "$others" | sort -u >"$work/verbs"
 nm -D --defined-only "$softhca" | awk '{ print $3 }' | sort -u >"$work/defined"

@@ -85,11 +85,8 @@ int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
 REFUSED_NUMBER(_ibv_query_comp_cntr_caps)
 REFUSED_NUMBER(ibv_qp_attach_comp_cntr)
 REFUSED_NUMBER(ibv_query_port_speed)
-REFUSED_OBJECT(ibv_alloc_buf)
 REFUSED_OBJECT(ibv_alloc_dmah)
 REFUSED_OBJECT(ibv_create_comp_cntr)
-REFUSED_OBJECT(ibv_reg_buf_mr)
-REFUSED_OBJECT(ibv_reg_mr_ex)
 
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
 {
