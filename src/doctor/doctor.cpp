@@ -88,7 +88,8 @@ std::string wrong_patience(const std::string& text)
     constexpr double kMost = 86400;
     char* end = nullptr;
     const double seconds = std::strtod(text.c_str(), &end);
-    return *end == '\0' && seconds >= 0 && seconds <= kMost ? "" : "\"" + text + "\" is no time";
+    const bool is_number = end != text.c_str() && *end == '\0';
+    return is_number && seconds >= 0 && seconds <= kMost ? "" : "\"" + text + "\" is no time";
 }
 
 void print(const std::string& text)

@@ -9,7 +9,9 @@
 
 namespace {
 
-constexpr unsigned kPatience = 5; // s; UCX, when it is loaded, reads files that may be pipes
+// In seconds, of the two that the doctor may take. UCX, when it is loaded, reads files that may be
+// pipes.
+constexpr unsigned kPatience = 1;
 
 } // namespace
 

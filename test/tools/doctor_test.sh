@@ -155,6 +155,11 @@ timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 2 sh -c "$apart" sh "$too
 expect "a directory that is not shared: the status" 64 $?
 check "a directory that is not shared: the first rank" grep -q "nothing was heard of rank 1" "$work/said"
 check "a directory that is not shared: the other" grep -q "rank 1 does not see .*: name a directory that all hosts share" "$work/said"
+for seconds in '' x 1x -1 nan 86401; do
+    "$tool" doctor --job --job-wait "$seconds" >"$work/said" 2>&1
+    expect "--job-wait \"$seconds\" is refused: the status" 64 $?
+    check "--job-wait \"$seconds\" is refused" grep -qF -- "\"$seconds\" is no time" "$work/said"
+done
 timeout -k 5 100 "$top_srcdir/test/tools/srun" -N 2 -n 2 sh -c "$apart" sh "$tool" doctor --job --job-dir "$work" >"$work/said" 2>&1
 check "a directory that is named" grep -q "job of 2 ranks" "$work/said"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 TMPDIR="$work"
