@@ -11,6 +11,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include <dlfcn.h>
@@ -33,12 +34,27 @@ struct Handler {
 std::map<int, Handler> handlers;
 std::atomic<size_t> address_handles{0}; // that there are
 
-// One call for each descriptor that is readable; these.
-std::vector<int> turn()
+using Descriptors = std::set<int>;
+
+// Those that somebody has had since the others.
+Descriptors since(const Descriptors& others)
+{
+    Descriptors all;
+    for (const auto& [fd, handler] : handlers) {
+        if (!others.contains(fd)) {
+            all.insert(fd);
+        }
+    }
+    return all;
+}
+
+// One call for each descriptor that is readable; these. The newest is called first: a timer before
+// the channel.
+std::vector<int> turn(const Descriptors& whose = since({}))
 {
     std::vector<pollfd> descriptors;
-    for (const auto& [fd, handler] : handlers) {
-        descriptors.push_back({fd, POLLIN, 0});
+    for (auto fd = whose.rbegin(); fd != whose.rend(); ++fd) {
+        descriptors.push_back({*fd, POLLIN, 0});
     }
     poll(descriptors.data(), descriptors.size(), 0);
     std::vector<int> called;
@@ -97,6 +113,56 @@ TEST(Turn, HandlesSoManyDatagrams)
     }
     EXPECT_GE(turns, (kFlood + kMost - 1) / kMost);
     EXPECT_EQ(all, kFlood);
+}
+
+// Whether a message does; everybody has turns meanwhile.
+bool arrives(Node& from, uct_ep_h ep, Node& to)
+{
+    bool sent = false;
+    return wait_until({&from, &to},
+                      [&] {
+                          turn();
+                          sent = sent || send_bcopy(ep, 5, "message") > 0;
+                          return to.received_count > 0 || !from.failures.empty();
+                      }) &&
+           from.failures.empty();
+}
+
+// Interfaces that have address handles for each other: each packet is sent at once.
+struct Pair {
+    explicit Pair(const char* patience)
+        : sender(Variables{{"CONNECT_TIMEOUT", patience}}), of_sender(since({})),
+          of_receiver((receiver.emplace(), since(of_sender)))
+    {
+        EXPECT_TRUE(arrives(*receiver, Endpoint(*receiver, sender), sender));
+    }
+
+    Node sender;
+    const Descriptors of_sender;
+    std::optional<Node> receiver;
+    const Descriptors of_receiver;
+};
+
+// What nobody could answer meanwhile, is asked again.
+TEST(Turn, ComesLateWithoutHarm)
+{
+    Pair pair("200ms");
+    const Endpoint ep(pair.sender, *pair.receiver);
+    turn(pair.of_sender); // it asks
+    std::this_thread::sleep_for(300ms);
+    EXPECT_TRUE(arrives(pair.sender, ep, *pair.receiver));
+}
+
+TEST(Turn, ReadsAnAnswerBeforeItGivesUp)
+{
+    Pair pair("50ms"); // as long as it waits after its first request
+    const Endpoint ep(pair.sender, *pair.receiver);
+    turn(pair.of_sender);
+    EXPECT_TRUE(wait_until({}, [&] { return !turn(pair.of_receiver).empty(); }));
+    finish_posted(); // the answer has arrived
+    std::this_thread::sleep_for(100ms);
+    turn(pair.of_sender);
+    EXPECT_TRUE(arrives(pair.sender, ep, *pair.receiver));
 }
 
 TEST(Turn, KeepsTheAddressHandlesUsedLast)

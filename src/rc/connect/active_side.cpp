@@ -24,7 +24,7 @@ void ActiveSide::begin(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
     connection.psn = sender_.random_psn();
     connection.device = device;
     connection.iface = iface;
-    connection.deadline = Clock::now() + to_duration(sender_.setup().settings->connect_timeout);
+    connection.patience = to_duration(sender_.setup().settings->connect_timeout);
     connection.interval = kFirstInterval;
     repeat(id, connection);
 }
@@ -37,7 +37,7 @@ void ActiveSide::leave(uint64_t id)
     }
     Connection& connection = found->second;
     connection.state = Connection::State::leaving;
-    connection.deadline = Clock::now() + kFarewellPatience;
+    connection.patience = kFarewellPatience;
     connection.interval = kFirstInterval;
     repeat(id, connection);
 }
@@ -85,7 +85,7 @@ void ActiveSide::run_timers()
     while (next() <= now) {
         uint64_t id = timers_.begin()->second;
         Connection& connection = connections_.at(id);
-        if (now >= connection.deadline) {
+        if (connection.patience <= Clock::duration::zero()) {
             expire(id, connection);
         } else {
             repeat(id, connection);
@@ -93,12 +93,16 @@ void ActiveSide::run_timers()
     }
 }
 
+// A timer that comes late costs no more patience than one in time: while the async thread had no
+// turn, it did not hear the peer, and it may be the peer's, too.
 void ActiveSide::repeat(uint64_t id, Connection& connection)
 {
     send_packet(id, connection,
                 connection.state == Connection::State::leaving ? PacketType::farewell
                                                                : PacketType::request);
-    schedule(id, connection, std::min(Clock::now() + connection.interval, connection.deadline));
+    const Clock::duration wait = std::min(connection.interval, connection.patience);
+    connection.patience -= wait;
+    schedule(id, connection, Clock::now() + wait);
     connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
 }
 

@@ -51,8 +51,8 @@ class ActiveSide {
         uint32_t psn;
         DeviceAddress device;
         IfaceAddress iface;
-        Clock::time_point deadline;
-        Clock::time_point next; // in timers_, unless connected
+        Clock::duration patience; // after the next timer
+        Clock::time_point next;   // in timers_, unless connected
         Clock::duration interval;
         bool full = false; // the peer answered that it has too many
     };

@@ -117,7 +117,9 @@ void Handshake::receives_done(ibv_qp* qp)
 // ---- turns of the async thread
 void Handshake::on_readable(int, unsigned char, void* self)
 {
-    static_cast<Handshake*>(self)->receive();
+    auto& handshake = *static_cast<Handshake*>(self);
+    handshake.receive();
+    handshake.arm_timer();
 }
 
 void Handshake::receive()
@@ -127,7 +129,7 @@ void Handshake::receive()
         for (unsigned i = 0; i < kPacketsPerTurn; ++i) {
             auto packet = channel_.receive();
             if (!packet) {
-                return arm_timer();
+                return;
             }
             handle(*packet);
         }
@@ -137,7 +139,6 @@ void Handshake::receive()
         gdr_log(error, "%s connects no further endpoints: %s",
                 ibv_get_device_name(sender_.setup().context->device), error.what());
     }
-    arm_timer();
 }
 
 void Handshake::on_timer(int fd, unsigned char, void* arg)
@@ -145,9 +146,7 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
     auto& self = *static_cast<Handshake*>(arg);
     uint64_t expirations;
     (void)!read(fd, &expirations, sizeof(expirations)); // nonblocking: a stale event reads nothing
-    if (self.more_) {
-        self.receive();
-    }
+    self.receive(); // a late answer comes before the end of patience
     self.run_timers();
     self.arm_timer();
 }
