@@ -24,9 +24,10 @@ sed "s|/sys/class/infiniband_verbs|$work/verbs|; s|/sys/class/infiniband\$|$work
     "$tool" >"$shown"
 chmod +x "$shown"
 
-# What the module says of ports that it does not use.
+# What the module says of ports that it does not use. libibverbs lists a kernel's devices in any order, as softmlx5's are.
 ports() {
     env SOFTHCA_DEVICES=2 LD_PRELOAD="$emulated_hca" "$@" "$shown" info --emulate-gpu 2>&1 | unfold |
+        sed "s/ (emulated by softmlx5)$//; s/ ${hca_name}1:1 ${hca_name}0:1\$/ ${hca_name}0:1 ${hca_name}1:1/" |
         sed -n 's/^verdict  *//p; s/^ *gdr: \(ports not used: .*\)/\1/p; s/^ *gdr: \(no HCA can be used\).*/\1/p'
 }
 
