@@ -33,6 +33,7 @@ struct Handler {
 
 std::map<int, Handler> handlers;
 std::atomic<size_t> address_handles{0}; // that there are
+bool no_threads = false;                // the system starts none
 
 using Descriptors = std::set<int>;
 
@@ -165,6 +166,20 @@ TEST(Turn, ReadsAnAnswerBeforeItGivesUp)
     EXPECT_TRUE(arrives(pair.sender, ep, *pair.receiver));
 }
 
+// Address handles are made by threads, of which a system may refuse more.
+TEST(Turn, WaitsUntilThereIsAThread)
+{
+    Node sender(Variables{{"CONNECT_TIMEOUT", "10s"}}), receiver;
+    no_threads = true;
+    const Endpoint ep(sender, receiver);
+    for (const auto until = std::chrono::steady_clock::now() + 300ms;
+         std::chrono::steady_clock::now() < until;) {
+        turn();
+    }
+    no_threads = false;
+    EXPECT_TRUE(arrives(sender, ep, receiver));
+}
+
 TEST(Turn, KeepsTheAddressHandlesUsedLast)
 {
     verbs::Device device(emulated_hca(0));
@@ -228,10 +243,18 @@ TEST(Turn, AcceptsSoManyOfAPeer)
 } // namespace
 } // namespace rc_test
 
-// Of libibverbs and libucs, in front of them.
+// Of the C library, libibverbs and libucs, in front of them.
 extern "C" {
 
 #pragma GCC visibility push(default)
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* argument)
+{
+    static const auto original =
+        reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+    return rc_test::no_threads ? EAGAIN : original(thread, attributes, run, argument);
+}
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* vector)
 {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 namespace gdr::rc {
@@ -55,8 +56,11 @@ void AddressHandles::with(const verbs::Destination& destination, User user)
         if (Clock::now() < entry.next_try) {
             return;
         }
+        if (!resolve(destination)) {
+            entry.next_try = Clock::now() + kFirstPatience;
+            return;
+        }
         entry.resolving = true;
-        resolve(destination);
     }
     if (entry.waiting.size() < kMostWaiting) {
         entry.waiting.push_back(std::move(user));
@@ -81,7 +85,7 @@ AddressHandles::Entries::iterator AddressHandles::add(const verbs::Destination& 
     return added;
 }
 
-void AddressHandles::resolve(const verbs::Destination& destination)
+bool AddressHandles::resolve(const verbs::Destination& destination)
 {
     std::erase_if(resolvers_, [](const std::future<void>& resolver) {
         return resolver.wait_for(0s) == std::future_status::ready;
@@ -89,9 +93,19 @@ void AddressHandles::resolve(const verbs::Destination& destination)
     std::lock_guard guard(lock_);
     unresolved_.push_back(destination);
     if (resolving_ < kResolvers) {
-        ++resolving_;
-        resolvers_.push_back(std::async(std::launch::async, [this] { resolver(); }));
+        try {
+            resolvers_.push_back(std::async(std::launch::async, [this] { resolver(); }));
+            ++resolving_;
+        } catch (const std::system_error& error) {
+            if (resolving_ == 0) {
+                unresolved_.pop_back();
+                gdr_log(diag, "GID %s gets no address handle yet, as no thread can be started: %s",
+                        verbs::to_string(destination.gid).c_str(), error.what());
+                return false;
+            }
+        }
     }
+    return true;
 }
 
 void AddressHandles::resolver()

@@ -63,7 +63,8 @@ class AddressHandles {
     using Entries = std::map<verbs::Destination, Entry, ByAddress>;
 
     Entries::iterator add(const verbs::Destination& destination);
-    void resolve(const verbs::Destination& destination);
+    // False: nobody will, as the system starts no thread.
+    bool resolve(const verbs::Destination& destination);
     void resolver();
     void resolved(const verbs::Destination& destination, ibv_ah* handle, int error);
 
