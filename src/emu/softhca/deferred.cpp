@@ -9,9 +9,6 @@
 namespace softhca {
 namespace {
 
-// A responder that copies a small WRITE for so long is out of order.
-constexpr std::uint64_t kLongestCopy = 3'000'000'000; // ns
-
 // With the position in it, so that an entry that has since been used again cannot be claimed.
 constexpr std::uint32_t claim_word(std::uint64_t position, Claim claim)
 {
@@ -89,7 +86,7 @@ Settled settle_write(Process& self, Arena& remote, QpShared& peer, std::uint64_t
                      std::uint32_t number)
 {
     const std::uint32_t qp_number = peer.number;
-    const std::uint64_t limit = now_ns() + kLongestCopy;
+    const std::uint64_t limit = now_ns() + kLongestHold; // who copies may wait for a processor
     CqShared& cq = remote.cq(peer.recv_cq);
     while (!is_applied(peer, number)) {
         if (!self.alive(remote.token) || now_ns() > limit) {
