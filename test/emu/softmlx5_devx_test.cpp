@@ -3,8 +3,6 @@
 // DEVX on softmlx5: objects made by commands in the device's own format, and what bad commands get.
 #include "softmlx5_devx_fixture.hpp"
 
-#include <sys/mman.h>
-
 namespace {
 
 TEST_F(Devx, TellsItsCapabilities)
@@ -20,51 +18,6 @@ TEST_F(Devx, TellsItsCapabilities)
     EXPECT_EQ(word(0x100) >> 24, 1u) << "max_indirection: not of lists";
     EXPECT_TRUE(general(Command(kQueryHcaCap, 16).put(4, 3 << 1 | 1)).is_ok()) << "atomics";
     EXPECT_TRUE(general(Command(kQueryLag, 16)).is_ok());
-}
-
-// Programs may unmap what a device uses: it has the pages. Here nothing can arrive in queues that
-// are gone, but the program, other queues and closing the device do not suffer.
-TEST_F(Devx, OutlivesQueuesThatAreUnmapped)
-{
-    constexpr std::size_t page = 4096;
-    for (const std::size_t gone : {kRecords, kCq, kSendQueue, kRmp}) {
-        void* const fresh = mmap(nullptr, memory.size(), PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        ASSERT_NE(fresh, MAP_FAILED);
-        memory = {static_cast<unsigned char*>(fresh), memory.size()};
-        umem = register_umem(memory.data(), memory.size());
-        ASSERT_EQ(umem.error, 0);
-        const Answer cq = create(cq_command()), rmp = create(rmp_command());
-        ASSERT_TRUE(cq.is_ok() && rmp.is_ok());
-        const Answer qp = create_connected(cq, rmp);
-        const int channel = open_channel();
-        ASSERT_GE(channel, 0);
-        ASSERT_EQ(subscribe(channel, cq.handle, 0, 77), 0);
-        at<std::uint32_t>(kRecords + 4) = htobe32(1u << 28); // armed
-
-        // As good as unmapped, and nothing else comes to lie there.
-        ASSERT_EQ(mprotect(memory.data() + gone, page, PROT_NONE), 0);
-        if (gone != kSendQueue) {
-            auto& control = at<mlx5_wqe_ctrl_seg>(kSendQueue);
-            control.opmod_idx_opcode = htobe32(MLX5_OPCODE_SEND);
-            control.qpn_ds = htobe32(qp.number() << 8 | 1);
-            control.fm_ce_se = 8;
-        }
-        if (gone != kRecords) {
-            for (const std::size_t record : {128, 64 + 4}) { // a receive, a message without data
-                __atomic_store_n(&at<std::uint32_t>(kRecords + record), htobe32(1),
-                                 __ATOMIC_RELEASE);
-            }
-        }
-        if (gone == kCq || gone == kSendQueue) {
-            EXPECT_EQ(next_cookie(channel), 77u) << "completed, though nobody sees how";
-        } else {
-            usleep(20000); // the adapter looks
-        }
-        close(channel);
-        EXPECT_EQ(destroy(qp.handle), 0); // the CQ goes with the device
-        EXPECT_EQ(destroy(rmp.handle), 0);
-    }
 }
 
 TEST_F(Devx, CarriesAMessage)

@@ -8,6 +8,7 @@
 #include "emu/softmlx5/adapter.hpp"
 #include "emu/softmlx5/qp.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -20,7 +21,7 @@ namespace {
 
 enum RecordWord { kPolled, kArmed };
 
-// In the record until the queue is armed for the first time: no arming looks like it.
+// In the record while the queue is not armed: no arming looks like it.
 constexpr std::uint32_t kNotArmed = ~0u;
 constexpr std::uint32_t kCounter = 0xffffff; // of completions, as the record has it
 
@@ -80,11 +81,12 @@ Cq::Cq(ibv_cq& hca, const CqRequest& request, std::shared_ptr<CompletionChannel>
        std::shared_ptr<AsyncChannel> async)
     : hca_(hca), user_handle_(request.user_handle),
       ring_(reinterpret_cast<std::uint8_t*>(request.memory.buf_addr)),
-      record_(request.memory.db_addr), entry_size_(request.memory.cqe_size),
-      entries_(std::bit_ceil(request.cqe + 1)), ignores_overrun_(request.ignores_overrun),
-      channel_(std::move(channel)), async_(std::move(async)), armed_before_(kNotArmed)
+      record_(reinterpret_cast<std::uint32_t*>(request.memory.db_addr)),
+      entry_size_(request.memory.cqe_size), entries_(std::bit_ceil(request.cqe + 1)),
+      ignores_overrun_(request.ignores_overrun), channel_(std::move(channel)),
+      async_(std::move(async))
 {
-    record_.write(kArmed, kNotArmed);
+    record_[kArmed] = kNotArmed;
 }
 
 Cq::~Cq()
@@ -147,16 +149,15 @@ void Cq::translate(Adapter& adapter, const ibv_wc& wc, const softhca::Payload& p
     append(entry, response_opcode(wc), syndrome, payload);
 }
 
-std::uint32_t Cq::unpolled()
+std::uint32_t Cq::unpolled() const
 {
-    return (produced_ - record_.look(kPolled)) & kCounter;
+    return (produced_ - be32toh(std::atomic_ref(record_[kPolled]).load())) & kCounter;
 }
 
 void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome,
                 const softhca::Payload& payload)
 {
-    const std::uint32_t unpolled_before = (produced_ - record_.seen(kPolled)) & kCounter;
-    if (!ignores_overrun_ && unpolled_before >= entries_ && unpolled() >= entries_) {
+    if (!ignores_overrun_ && unpolled() >= entries_) {
         report_overrun();
     }
     if (overrun_) {
@@ -172,18 +173,18 @@ void Cq::append(mlx5_cqe64& entry, std::uint8_t opcode, std::uint8_t syndrome,
     std::uint8_t format = 0;
     if (payload.length != 0) {
         const bool is_before = entry_size_ != sizeof entry;
-        if (is_before) {
-            write_program(start, payload.bytes, payload.length);
-        } else {
-            std::memcpy(&entry, payload.bytes, payload.length);
-        }
+        std::memcpy(is_before ? static_cast<void*>(start) : &entry, payload.bytes, payload.length);
         format = is_before ? MLX5_INLINE_SCATTER_64 : MLX5_INLINE_SCATTER_32;
     }
     const bool owner = (produced_ & entries_) != 0;
     entry.op_own = static_cast<std::uint8_t>(opcode << 4 | format | (owner ? 1 : 0));
-    // The owner bit makes an entry valid: the byte that has it comes last.
-    write_program(end - sizeof entry, &entry, offsetof(mlx5_cqe64, op_own));
-    write_program(end - sizeof entry.op_own, &entry.op_own, sizeof entry.op_own);
+    // The owner bit makes an entry valid: the word that has it comes last.
+    std::uint32_t last;
+    constexpr std::size_t before = sizeof entry - sizeof last;
+    std::memcpy(&last, reinterpret_cast<const std::uint8_t*>(&entry) + before, sizeof last);
+    std::memcpy(end - sizeof entry, &entry, before);
+    std::atomic_ref(*reinterpret_cast<std::uint32_t*>(end - sizeof last))
+        .store(last, std::memory_order_release);
     ++produced_;
 }
 
@@ -209,15 +210,17 @@ void Cq::notify()
     if (channel_ == nullptr) {
         return;
     }
-    const std::uint32_t armed = record_.look(kArmed);
-    if (armed == armed_before_) {
+    const std::atomic_ref<std::uint32_t> word(record_[kArmed]);
+    std::uint32_t raw = word.load(std::memory_order_acquire);
+    if (raw == kNotArmed) {
         return;
     }
+    const std::uint32_t armed = be32toh(raw);
     const std::uint32_t since = (produced_ - armed) & kCounter;
     const bool is_due = since != 0 && since <= kCounter / 2 &&
                         ((armed & MLX5_CQ_DB_REQ_NOT_SOL) == 0 || solicited_);
-    if (is_due) {
-        armed_before_ = armed;
+    // The program may just be arming again.
+    if (is_due && word.compare_exchange_strong(raw, kNotArmed)) {
         solicited_ = false;
         ++completion_events_;
         channel_->write({user_handle_});

@@ -8,7 +8,6 @@
 #include "emu/softhca/cq.hpp"
 #include "emu/softmlx5/abi.hpp"
 #include "emu/softmlx5/event_pipe.hpp"
-#include "emu/softmlx5/program_memory.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -60,7 +59,7 @@ class Cq {
     void report_overrun();
 
     // Entries that the program has not polled, as far as it has said.
-    std::uint32_t unpolled();
+    std::uint32_t unpolled() const;
     // Moves to this ring of so many entries; what the former still has is copied by libmlx5.
     void resize(const mlx5_ib_resize_cq& memory, std::uint32_t entries);
 
@@ -73,14 +72,12 @@ class Cq {
     ibv_cq& hca_;
     std::uint64_t user_handle_;
     std::uint8_t* ring_;
-    Record record_; // polled up to, armed from
+    std::uint32_t* const record_; // big-endian: polled up to, armed from
     std::uint32_t entry_size_, entries_;
     const bool ignores_overrun_;
     std::shared_ptr<CompletionChannel> channel_;
     std::shared_ptr<AsyncChannel> async_;
     std::uint32_t produced_ = 0;
-    std::uint32_t
-        armed_before_; // the arming that has had its event; the next one has another number
     bool overrun_ = false;
     bool solicited_ = false;             // since the latest event
     std::uint64_t latest_solicited_ = 0; // softhca's position

@@ -8,6 +8,7 @@
 #include "emu/softmlx5/recv_request.hpp"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -15,16 +16,18 @@
 namespace softmlx5 {
 namespace {
 
-std::uint16_t counter_in(Record& record, unsigned word)
+std::uint16_t counter_in(std::uint32_t* record, unsigned word)
 {
-    return static_cast<std::uint16_t>(record.look(word));
+    return static_cast<std::uint16_t>(
+        be32toh(std::atomic_ref(record[word]).load(std::memory_order_acquire)));
 }
 
 } // namespace
 
 Qp::Qp(ibv_qp& hca, std::uint64_t user_handle, const mlx5_ib_create_qp& memory, Pd& pd, Cq& send_cq)
     : hca_(hca), user_handle_(user_handle), user_index_(memory.uidx & 0xffffff),
-      record_(memory.db_addr), receives_(reinterpret_cast<const std::uint8_t*>(memory.buf_addr)),
+      record_(reinterpret_cast<std::uint32_t*>(memory.db_addr)),
+      receives_(reinterpret_cast<const std::uint8_t*>(memory.buf_addr)),
       receive_count_(memory.rq_wqe_count),
       receive_stride_(1u << memory.rq_wqe_shift), ring_{reinterpret_cast<std::uint8_t*>(
                                                             memory.buf_addr) +
@@ -65,7 +68,7 @@ int Qp::modify(ibv_qp_attr& attributes, int mask)
             // As libmlx5 does afterwards. UCX leaves it to its next doorbell, for which an adapter
             // waits.
             for (const unsigned word : {MLX5_RCV_DBR, MLX5_SND_DBR}) {
-                record_.write(word, 0);
+                std::atomic_ref(record_[word]).store(0, std::memory_order_release);
             }
         }
     }
@@ -89,10 +92,9 @@ bool Qp::take_receives()
     for (; receives_taken_ != posted; ++receives_taken_) {
         const std::uint8_t* const request =
             receives_ + std::size_t{receives_taken_ & (receive_count_ - 1)} * receive_stride_;
-        RecvRequest receive(receives_taken_, request, receive_stride_);
+        RecvRequest receive(receives_taken_, request, request + receive_stride_);
         ibv_recv_wr* bad;
-        if (const int error =
-                receive.is_there ? softhca::post_recv(&hca_, &receive.wr, &bad) : EFAULT) {
+        if (const int error = softhca::post_recv(&hca_, &receive.wr, &bad)) {
             std::fprintf(stderr, "softmlx5: QP 0x%x fails: its receive %u cannot be posted: %s\n",
                          hca_.qp_num, receives_taken_,
                          std::generic_category().message(error).c_str());

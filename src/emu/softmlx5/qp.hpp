@@ -5,7 +5,6 @@
 #pragma once
 
 #include "emu/softmlx5/cq.hpp"
-#include "emu/softmlx5/program_memory.hpp"
 #include "emu/softmlx5/send_request.hpp"
 #include "emu/softmlx5/srq.hpp"
 
@@ -59,7 +58,7 @@ class Qp {
     ibv_qp& hca_;
     const std::uint64_t user_handle_;
     const std::uint32_t user_index_;
-    Record record_; // MLX5_RCV_DBR, MLX5_SND_DBR
+    std::uint32_t* const record_; // big-endian: MLX5_RCV_DBR, MLX5_SND_DBR
     const std::uint8_t* const receives_;
     const std::uint32_t receive_count_, receive_stride_;
     SendRing ring_;

@@ -5,11 +5,8 @@
 
 #include "emu/softhca/layout.hpp"
 #include "emu/softmlx5/abi.hpp"
-#include "emu/softmlx5/program_memory.hpp"
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 
 #include <endian.h>
 
@@ -18,21 +15,20 @@ namespace softmlx5 {
 struct RecvRequest {
     ibv_recv_wr wr;
     ibv_sge sge[softhca::kMaxSge];
-    bool is_there; // the program has not unmapped it
 
-    // The list has room for so many bytes.
-    RecvRequest(std::uint64_t id, const std::uint8_t* from, std::size_t bytes) : wr{}
+    // The list lies in [from, end).
+    RecvRequest(std::uint64_t id, const std::uint8_t* from, const std::uint8_t* end) : wr{}
     {
         wr.wr_id = id;
         wr.sg_list = sge;
-        mlx5_wqe_data_seg pieces[softhca::kMaxSge];
-        const std::size_t most = std::min(bytes / sizeof *pieces, std::size(pieces));
-        is_there = read_program(pieces, from, most * sizeof *pieces);
-        for (std::size_t i = 0;
-             is_there && i < most && be32toh(pieces[i].lkey) != MLX5_INVALID_LKEY; ++i) {
-            if (pieces[i].byte_count != 0) {
-                sge[wr.num_sge++] = {be64toh(pieces[i].addr), be32toh(pieces[i].byte_count),
-                                     be32toh(pieces[i].lkey)};
+        const auto* piece = reinterpret_cast<const mlx5_wqe_data_seg*>(from);
+        const auto* const last = reinterpret_cast<const mlx5_wqe_data_seg*>(end);
+        for (; piece < last && be32toh(piece->lkey) != MLX5_INVALID_LKEY &&
+               wr.num_sge < static_cast<int>(softhca::kMaxSge);
+             ++piece) {
+            if (piece->byte_count != 0) {
+                sge[wr.num_sge++] = {be64toh(piece->addr), be32toh(piece->byte_count),
+                                     be32toh(piece->lkey)};
             }
         }
     }

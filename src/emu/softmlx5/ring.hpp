@@ -5,14 +5,10 @@
 #pragma once
 
 #include "emu/softmlx5/abi.hpp"
-#include "emu/softmlx5/program_memory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
-
-#include <endian.h>
 
 namespace softmlx5 {
 
@@ -30,24 +26,15 @@ class Wqe {
     {
     }
 
-    // Copies it out of the ring; false: that is not there any more.
-    bool read()
-    {
-        constexpr unsigned kInSegments = 0x3f, kSegment = 16; // the length, in its first segment
-        if (!read(0, MLX5_SEND_WQE_BB)) {
-            return false;
-        }
-        bytes_ = (be32toh(at<mlx5_wqe_ctrl_seg>(0).qpn_ds) & kInSegments) * kSegment;
-        return bytes_ <= MLX5_SEND_WQE_BB ||
-               read(MLX5_SEND_WQE_BB, std::min(bytes_, ring_.bytes()) - MLX5_SEND_WQE_BB);
-    }
-    std::size_t bytes() const { return bytes_; }
-
     template <class Segment>
     Segment at(std::size_t offset) const
     {
         Segment segment;
-        std::memcpy(&segment, &copy_[offset], sizeof segment);
+        auto* to = reinterpret_cast<std::uint8_t*>(&segment);
+        for_each_piece(offset, sizeof segment, [&](const std::uint8_t* piece, std::size_t length) {
+            std::memcpy(to, piece, length);
+            to += length;
+        });
         return segment;
     }
 
@@ -64,21 +51,8 @@ class Wqe {
     }
 
   private:
-    bool read(std::size_t offset, std::size_t length)
-    {
-        bool whole = true;
-        for_each_piece(offset, length, [&](const std::uint8_t* piece, std::size_t size) {
-            whole = whole && read_program(&copy_[offset], piece, size);
-            offset += size;
-        });
-        return whole;
-    }
-
-    static constexpr std::size_t kMost = 1024; // as many as its length can tell, and one segment
     const SendRing& ring_;
     const std::size_t start_;
-    std::size_t bytes_ = 0;
-    std::array<std::uint8_t, kMost> copy_{};
 };
 
 } // namespace softmlx5

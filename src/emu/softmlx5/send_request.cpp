@@ -68,11 +68,10 @@ unsigned access_of(std::uint8_t flags)
 const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, const ibv_qp& qp,
                               std::uint8_t port, std::uint32_t ring_key, Pd& pd, DcTarget& target)
 {
-    Wqe wqe(ring, counter);
-    const bool is_there = wqe.read();
+    const Wqe wqe(ring, counter);
     const auto control = wqe.at<mlx5_wqe_ctrl_seg>(0);
     const std::uint32_t first = be32toh(control.opmod_idx_opcode), second = be32toh(control.qpn_ds);
-    const std::size_t bytes = wqe.bytes();
+    const std::size_t bytes = (second & 0x3f) * kSegment;
     opcode = static_cast<std::uint8_t>(first);
     blocks = static_cast<std::uint16_t>(
         std::max<std::size_t>((bytes + MLX5_SEND_WQE_BB - 1) / MLX5_SEND_WQE_BB, 1));
@@ -80,10 +79,7 @@ const char* SendRequest::read(const SendRing& ring, std::uint16_t counter, const
     connects = false;
     wr.wr_id = RequestId(counter, opcode).value();
     wr.sg_list = sge;
-    if (!is_there) {
-        return "lies in memory that the program has unmapped";
-    }
-    if (bytes == 0 || bytes > ring.bytes() || static_cast<std::uint16_t>(first >> 8) != counter ||
+    if (bytes == 0 || static_cast<std::uint16_t>(first >> 8) != counter ||
         second >> 8 != qp.qp_num) {
         return "is not one of this queue pair and place";
     }

@@ -7,8 +7,8 @@
 #include "emu/softmlx5/recv_request.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
-#include <cerrno>
 #include <cstdio>
 #include <system_error>
 
@@ -21,7 +21,7 @@ std::size_t Srq::stride(std::uint32_t max_sge)
 }
 
 Srq::Srq(ibv_srq& hca, std::uint64_t user_handle, const SrqMemory& memory)
-    : hca_(hca), user_handle_(user_handle), memory_(memory), record_(memory.record)
+    : hca_(hca), user_handle_(user_handle), memory_(memory)
 {
 }
 
@@ -32,17 +32,17 @@ Srq::~Srq()
 
 bool Srq::take_posted()
 {
-    const auto posted = static_cast<std::uint16_t>(record_.look(0));
+    auto& record = *reinterpret_cast<std::uint32_t*>(memory_.record);
+    const auto posted = static_cast<std::uint16_t>(
+        be32toh(std::atomic_ref(record).load(std::memory_order_acquire)));
     const bool some = taken_ != posted && !failed_;
     while (taken_ != posted && !failed_) {
         const auto* const request =
             reinterpret_cast<const std::uint8_t*>(memory_.requests) + next_ * memory_.stride;
-        mlx5_wqe_srq_next_seg link = {};
-        RecvRequest receive(next_, request + sizeof link, memory_.stride - sizeof link);
+        const auto* const link = reinterpret_cast<const mlx5_wqe_srq_next_seg*>(request);
+        RecvRequest receive(next_, request + sizeof *link, request + memory_.stride);
         ibv_recv_wr* bad;
-        const bool is_there = receive.is_there && read_program(&link, request, sizeof link);
-        if (const int error =
-                is_there ? softhca::post_srq_recv(&hca_, &receive.wr, &bad) : EFAULT) {
+        if (const int error = softhca::post_srq_recv(&hca_, &receive.wr, &bad)) {
             std::fprintf(stderr,
                          "softmlx5: SRQ %u takes no more receives: number %u cannot be posted: "
                          "%s\n",
@@ -50,7 +50,7 @@ bool Srq::take_posted()
             failed_ = true;
         }
         next_ =
-            (memory_.is_ring ? next_ + 1 : be16toh(link.next_wqe_index)) & (memory_.entries - 1);
+            (memory_.is_ring ? next_ + 1 : be16toh(link->next_wqe_index)) & (memory_.entries - 1);
         ++taken_;
     }
     return some;

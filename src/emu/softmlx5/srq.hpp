@@ -5,7 +5,6 @@
 #pragma once
 
 #include "emu/softmlx5/cq.hpp"
-#include "emu/softmlx5/program_memory.hpp"
 
 #include <cstdint>
 
@@ -49,7 +48,6 @@ class Srq {
     ibv_srq& hca_;
     const std::uint64_t user_handle_;
     const SrqMemory memory_;
-    Record record_;
     std::uint32_t next_ = 0; // its index
     std::uint16_t taken_ = 0;
     bool failed_ = false;
