@@ -23,6 +23,16 @@ class Memory : public ::testing::Test {
         errno = 0;
         return ibv_reg_mr(device.pd, address, length, access);
     }
+    // A peer's WRITE by that key arrives there.
+    void expect_written(const ibv_mr* mr, std::uint64_t address, const unsigned char* there)
+    {
+        Endpoint a(device), b(device);
+        connect(a, b);
+        fill(a.buffer.data(), 100, 1);
+        ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, address, mr->rkey), 0);
+        EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
+        EXPECT_TRUE(is_filled(there, 100, 1));
+    }
     Device device;
 };
 
@@ -87,17 +97,10 @@ TEST_F(Memory, BuffersOfTheProvider)
     EXPECT_EQ(reg_buf(other, buffer, start, 10000, kAllAccess), nullptr);
     EXPECT_EQ(ibv_dealloc_pd(other), 0);
 
-    Endpoint a(device), b(device);
-    connect(a, b);
     ibv_mr* mr = reg_buf(device.pd, buffer, start + 100, 9900, kAllAccess);
     ASSERT_NE(mr, nullptr);
     EXPECT_EQ(mr->addr, start + 100);
-    fill(a.buffer.data(), 100, 1);
-    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, reinterpret_cast<std::uint64_t>(start + 9900),
-                          mr->rkey),
-              0);
-    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
-    EXPECT_TRUE(is_filled(start + 9900, 100, 1));
+    expect_written(mr, reinterpret_cast<std::uint64_t>(start + 9900), start + 9900);
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
     release(buffer);
 }
@@ -121,14 +124,9 @@ TEST_F(Memory, RegistrationByAttributes)
     Attributes attributes = {
         memory.size(), kAllAccess, kAddress | kIova, 0x1000, memory.data(), -1, 0,
         nullptr,       nullptr};
-    Endpoint a(device), b(device);
-    connect(a, b);
     ibv_mr* mr = reg_ex(device.pd, &attributes);
     ASSERT_NE(mr, nullptr);
-    fill(a.buffer.data(), 100, 1);
-    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, 0x1000 + 9900, mr->rkey), 0);
-    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
-    EXPECT_TRUE(is_filled(memory.data() + 9900, 100, 1));
+    expect_written(mr, 0x1000 + 9900, memory.data() + 9900);
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
     for (const auto& [given, error] :
          std::vector<std::pair<std::uint64_t, int>>{{0, EINVAL},
@@ -146,15 +144,10 @@ TEST_F(Memory, RegistrationByAttributes)
 
 TEST_F(Memory, OtherAddressForPeers)
 {
-    Endpoint a(device), b(device);
-    connect(a, b);
     std::vector<unsigned char> memory(10000);
     ibv_mr* mr = ibv_reg_mr_iova(device.pd, memory.data(), memory.size(), 0x1000, kAllAccess);
     ASSERT_NE(mr, nullptr);
-    fill(a.buffer.data(), 100, 1);
-    ASSERT_EQ(a.post_rdma(IBV_WR_RDMA_WRITE, 0, 100, 0x1000 + 9900, mr->rkey), 0);
-    EXPECT_EQ(a.next().status, IBV_WC_SUCCESS);
-    EXPECT_TRUE(is_filled(memory.data() + 9900, 100, 1));
+    expect_written(mr, 0x1000 + 9900, memory.data() + 9900);
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 

@@ -386,13 +386,15 @@ void Process::await_peers(Arena& owner)
         const std::uint64_t limit = now_ns() + kLongestHold;
         // Adding 0 rather than loading: who counts itself in after that sees what was done before.
         for (unsigned attempt = 0; count.fetch_add(0) != 0; ++attempt) {
-            const Token other = fabric_->processes[slot].token.load();
-            if (attempt % 256 == 255 && (other == 0 || !alive(other))) {
-                count.store(0);
-                break;
-            }
-            if (attempt % 256 == 255 && now_ns() > limit) {
-                break; // one that is stopped counts itself out when it goes on
+            if (attempt % 256 == 255) {
+                const Token other = fabric_->processes[slot].token.load();
+                if (other == 0 || !alive(other)) {
+                    count.store(0);
+                    break;
+                }
+                if (now_ns() > limit) {
+                    break; // one that is stopped counts itself out when it goes on
+                }
             }
             sched_yield();
         }
