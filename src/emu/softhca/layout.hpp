@@ -388,11 +388,12 @@ struct QpShared {
                   // queue
     std::uint8_t idle_ticks;
     Wait wait;
-    std::uint64_t deadline;   // of the wait, monotonic ns; 0: none
-    std::uint64_t send_ready; // latest time of a completion
-    std::uint64_t read_ready; // of a READ or atomic alone
-    std::uint64_t counts[4];  // sends, writes, reads, atomics
-    std::uint64_t signaled;   // of these
+    std::uint64_t waits_since; // monotonic ns, as all times here
+    std::uint64_t deadline;    // of the wait; 0: none
+    std::uint64_t send_ready;  // latest time of a completion
+    std::uint64_t read_ready;  // of a READ or atomic alone
+    std::uint64_t counts[4];   // sends, writes, reads, atomics
+    std::uint64_t signaled;    // of these
     std::uint64_t doorbells;
     std::uint64_t bytes;
     std::atomic<std::uint8_t> timeout; // a fault sets it without the lock
@@ -451,6 +452,8 @@ struct Arena {
     char profiles[kMaxDevices][64]; // for show.cpp
     PortModel ports[kMaxDevices];
     alignas(64) std::atomic<std::uint32_t> doorbell; // wakes the agent, which sleeps on it
+    // When the latest look for receives began that has ended; 0: they need none.
+    alignas(64) std::atomic<std::uint64_t> looked;
     // How many operations each process has in progress directly on this process's memory.
     alignas(64) std::atomic<std::uint32_t> in_progress[kMaxProcesses];
     // For this process's copier: send queues that it is to run, and what others ask for. The counts

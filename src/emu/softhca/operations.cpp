@@ -32,7 +32,7 @@ Outcome SendQueue::execute(const WorkRequest& wr)
     return qp_.type == IBV_QPT_UC ? unacknowledged(outcome) : outcome;
 }
 
-Outcome SendQueue::unacknowledged(const Outcome& outcome)
+Outcome SendQueue::unacknowledged(const Outcome& outcome) const
 {
     switch (outcome.status) {
     case IBV_WC_REM_INV_REQ_ERR:
@@ -41,10 +41,12 @@ Outcome SendQueue::unacknowledged(const Outcome& outcome)
     case IBV_WC_RETRY_EXC_ERR:
         return Outcome::finished(IBV_WC_SUCCESS);
     default:
-        return outcome.wait_for == Wait::unreachable || outcome.wait_for == Wait::receiver_not_ready
-                   ? Outcome::finished(IBV_WC_SUCCESS)
-                   : outcome;
+        break;
     }
+    const bool is_lost =
+        outcome.wait_for == Wait::unreachable ||
+        (outcome.wait_for == Wait::receiver_not_ready && !may_be_unseen(looked_, qp_));
+    return is_lost ? Outcome::finished(IBV_WC_SUCCESS) : outcome;
 }
 
 Outcome SendQueue::attempt(const WorkRequest& wr)
@@ -118,6 +120,7 @@ bool SendQueue::find_peer()
         return false;
     }
     peer_ = &remote_->qp(qp_.peer_index);
+    looked_ = remote_->looked.load(std::memory_order_acquire);
     return is_connected(*peer_, qp_) && !is_down(self_, peer_->device);
 }
 

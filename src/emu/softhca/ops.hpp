@@ -69,6 +69,10 @@ int destroy_qp(ibv_qp* qp);
 void leave_to_poller(ibv_qp* qp, std::uint8_t length);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+// For who is not told of receives, but looks for them from time to time: all that this process had
+// at this time (now_ns()) have been posted. From the first call on messages that find no receive
+// wait for the next look.
+void receives_are_posted(const Context& context, std::uint64_t as_of);
 int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 

@@ -407,6 +407,11 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad)
     return error;
 }
 
+void receives_are_posted(const Context& context, std::uint64_t as_of)
+{
+    context.process->arena().looked.store(as_of, std::memory_order_release);
+}
+
 int modify_qp(ibv_qp* base, ibv_qp_attr* given, int mask)
 {
     if (is_stale(base->context)) {

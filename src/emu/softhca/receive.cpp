@@ -98,6 +98,17 @@ std::uint64_t in_order(QpShared& qp, std::uint64_t ready)
 
 } // namespace
 
+bool may_be_unseen(std::uint64_t looked, const QpShared& sender)
+{
+    if (looked == 0) {
+        return false;
+    }
+    if (sender.wait != Wait::receiver_not_ready) {
+        return true;
+    }
+    return looked <= sender.waits_since && now_ns() - sender.waits_since < kLongestHold;
+}
+
 bool Receiver::connected() const
 {
     const std::uint8_t state = qp_.state.load(std::memory_order_relaxed);
@@ -269,9 +280,10 @@ Delivered Receiver::announce(const Arrival& arrival)
 
 namespace {
 
-// The status of the receive; IBV_WC_SUCCESS also where there is none, and the datagram is lost.
-ibv_wc_status take_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
-                            const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
+// The status of the receive; IBV_WC_SUCCESS also where the datagram is lost. None: no receive.
+std::optional<ibv_wc_status> take_datagram(Process& self, Arena& owner, QpShared& qp,
+                                           const Arrival& arrival, const std::uint8_t* grh,
+                                           const SegmentList& source, std::uint64_t ready)
 {
     RqShared& queue = owner.recv_queue(qp.recv_queue);
     const SharedGuard guard(queue.lock, self.token());
@@ -292,7 +304,7 @@ ibv_wc_status take_datagram(Process& self, Arena& owner, QpShared& qp, const Arr
         if (slot != kNoSlot) {
             queue.free_slots.push(owner, queue.slot_next, slot);
         }
-        return IBV_WC_SUCCESS;
+        return std::nullopt;
     }
     const ibv_wc_status status = !is_covered(owner, queue, entry) ? IBV_WC_LOC_PROT_ERR
                                  : arrival.length > entry.length  ? IBV_WC_LOC_LEN_ERR
@@ -313,13 +325,22 @@ ibv_wc_status take_datagram(Process& self, Arena& owner, QpShared& qp, const Arr
 
 } // namespace
 
-void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
+bool deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
                       const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready)
 {
+    const auto status = take_datagram(self, owner, qp, arrival, grh, source, ready);
     // A receive that it does not fit into is an error of the queue pair, as with ConnectX HCAs.
-    if (take_datagram(self, owner, qp, arrival, grh, source, ready) != IBV_WC_SUCCESS) {
+    if (status.value_or(IBV_WC_SUCCESS) != IBV_WC_SUCCESS) {
         set_error_state(self, owner, qp);
     }
+    return status.has_value();
+}
+
+bool has_receive(Process& self, Arena& owner, const QpShared& qp)
+{
+    RqShared& queue = owner.recv_queue(qp.recv_queue);
+    const SharedGuard guard(queue.lock, self.token());
+    return queue.head != queue.tail;
 }
 
 void set_error_state(Process& self, Arena& owner, QpShared& qp)

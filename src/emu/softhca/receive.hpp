@@ -46,6 +46,10 @@ inline bool is_dc_target(const QpShared& qp, const QpShared& initiator)
     return qp.type == kDct && initiator.type == kDci && qp.dc_key == initiator.dc_key;
 }
 
+// Whether receives may have been posted for what a send queue begins with, or has waited with, that
+// their process has not seen yet; `looked` is that process's, read before none was found.
+bool may_be_unseen(std::uint64_t looked, const QpShared& sender);
+
 class Receiver {
   public:
     // Copier: buffers may be memory that only the CUDA driver can copy.
@@ -87,9 +91,12 @@ class Receiver {
     bool limit_reached_ = false;
 };
 
-// Lands a UD datagram, its GRH in front, or drops it.
-void deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
+// Lands a UD datagram, its GRH in front, or drops it; false: there is no receive for it.
+bool deliver_datagram(Process& self, Arena& owner, QpShared& qp, const Arrival& arrival,
                       const std::uint8_t* grh, const SegmentList& source, std::uint64_t ready);
+
+// Whether there is a receive for the next one.
+bool has_receive(Process& self, Arena& owner, const QpShared& qp);
 
 // Brings a QP of any process into the error state: its receive queue is flushed, or it leaves its
 // SRQ. Its send queue is left to the engine.

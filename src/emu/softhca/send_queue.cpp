@@ -230,7 +230,7 @@ void SendQueue::finish(const WorkRequest& wr, ibv_wc_status status)
     }
     complete(wr, status);
     if (status != IBV_WC_SUCCESS) {
-        if (qp_.type != IBV_QPT_UD && qp_.type != IBV_QPT_UC) {
+        if (is_reliable()) {
             fail();
         } else if (qp_.state.load() == IBV_QPS_RTS) {
             qp_.state.store(IBV_QPS_SQE);
@@ -243,19 +243,19 @@ bool SendQueue::is_over(Wait reason)
     const std::uint64_t now = now_ns();
     if (qp_.wait != reason) {
         qp_.wait = reason;
+        qp_.waits_since = now;
         qp_.deadline = 0;
         if (reason == Wait::unreachable) {
             if (qp_.timeout != 0) { // 0: wait for ever
                 qp_.deadline =
                     now + (std::uint64_t{4096} << (qp_.timeout & 31)) * (qp_.retry_count + 1u);
             }
-        } else if (qp_.rnr_retry == 0) {
-            return true;
-        } else if (qp_.rnr_retry != 7) { // 7: without end
+        } else if (is_reliable() && qp_.rnr_retry != 7) { // 7: without end
             qp_.deadline = now + rnr_timer_ns(peer_->min_rnr_timer) * qp_.rnr_retry;
         }
     }
-    return qp_.deadline != 0 && now >= qp_.deadline;
+    return qp_.deadline != 0 && now >= qp_.deadline &&
+           (reason == Wait::unreachable || !may_be_unseen(looked_, qp_));
 }
 
 } // namespace softhca

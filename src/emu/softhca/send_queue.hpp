@@ -59,6 +59,7 @@ class SendQueue {
     bool is_over(Wait reason);
 
   private:
+    bool is_reliable() const { return qp_.type != IBV_QPT_UD && qp_.type != IBV_QPT_UC; }
     std::uint16_t index() const { return static_cast<std::uint16_t>(&qp_ - arena_.qps); }
     SendWqe& queued(std::uint32_t position)
     {
@@ -107,7 +108,7 @@ class SendQueue {
     }
     Outcome attempt(const WorkRequest& wr);
     // What an unreliable requester learns: nothing of its peer.
-    static Outcome unacknowledged(const Outcome& outcome);
+    Outcome unacknowledged(const Outcome& outcome) const;
     // The responder refuses: its QP fails too, as a NAK makes it.
     Outcome refused(ibv_wc_status status, ibv_event_type event);
     // Likewise, after a receive that has ended with an error.
@@ -142,6 +143,7 @@ class SendQueue {
     Wire wire_;
     Arena* remote_ = nullptr; // the responder's
     QpShared* peer_ = nullptr;
+    std::uint64_t looked_ = 0; // the responder's, when execution began
 };
 
 } // namespace softhca

@@ -12,6 +12,8 @@
 #include "emu/softhca/receive.hpp"
 
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include <arpa/inet.h>
 
@@ -87,6 +89,56 @@ bool accepts(Process& self, const QpShared& target, const QpShared& sender, cons
            !is_down(self, target.device);
 }
 
+// A queue pair that a datagram goes to, and what its process had looked for (Arena::looked).
+struct Target {
+    Arena* arena;
+    QpShared* qp;
+    std::uint64_t looked;
+};
+
+std::optional<Target> find_target(Process& self, const QpShared& sender, const WorkRequest& wr,
+                                  QpAddress address, std::uint32_t number)
+{
+    Arena* arena = self.alive(address.token) ? self.arena_of(address.token) : nullptr;
+    if (arena == nullptr) {
+        return std::nullopt;
+    }
+    QpShared& qp = arena->qp(address.index);
+    if (qp.number != number || !accepts(self, qp, sender, wr)) {
+        return std::nullopt;
+    }
+    return Target{arena, &qp, arena->looked.load(std::memory_order_acquire)};
+}
+
+// Those that take a datagram: all members of a group, or the one that it is for.
+std::vector<Target> find_targets(Process& self, const QpShared& sender, const WorkRequest& wr,
+                                 const ibv_ah_attr& ah, bool to_group)
+{
+    std::vector<Target> targets;
+    if (sender.dropped.load() || is_down(self, sender.device)) {
+        return targets;
+    }
+    if (to_group) {
+        for (const Member& member : members_of(self, ah.grh.dgid.raw)) {
+            if (const auto target =
+                    find_target(self, sender, wr, member.address, member.qp_number)) {
+                targets.push_back(*target);
+            }
+        }
+        return targets;
+    }
+    static constexpr std::uint8_t no_gid[16] = {};
+    const bool by_gid = ah.is_global || profile_of(sender.device).ethernet;
+    const auto address = self.find_qp(wr.remote_qpn);
+    const auto target =
+        address ? find_target(self, sender, wr, *address, wr.remote_qpn) : std::optional<Target>();
+    if (target && is_port(*target->arena, target->qp->device, by_gid ? std::uint16_t{0} : ah.dlid,
+                          ah.is_global ? ah.grh.dgid.raw : no_gid)) {
+        targets.push_back(*target);
+    }
+    return targets;
+}
+
 } // namespace
 
 Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wire)
@@ -99,19 +151,28 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
                        : region_list(self.arena(), qp.pd, wr.sge, wr.num_sge, 0, source))) {
         return Outcome::finished(IBV_WC_LOC_PROT_ERR);
     }
-    std::uint8_t fetched[kMtu];
-    if (source.on_cuda) {
-        if (!gather(fetched, source)) {
-            return Outcome::finished(IBV_WC_LOC_PROT_ERR);
-        }
-        qp.bytes_from_device.fetch_add(source.device_bytes, std::memory_order_relaxed);
-        source = {};
-        source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
-    }
     if (!wr.is_datagram && !is_address_handle(wr.remote_address)) {
         return Outcome::finished(IBV_WC_LOC_QP_OP_ERR); // it has been overwritten or destroyed
     }
     const ibv_ah_attr& ah = reinterpret_cast<const Ah*>(wr.remote_address)->attributes;
+    const bool to_group =
+        wr.remote_qpn == kMulticastQp && ah.is_global && is_multicast(ah.grh.dgid.raw);
+    const std::vector<Target> targets = find_targets(self, qp, wr, ah, to_group);
+    for (const Target& target : targets) {
+        if (may_be_unseen(target.looked, qp) && !has_receive(self, *target.arena, *target.qp)) {
+            return Outcome::wait(Wait::receiver_not_ready);
+        }
+    }
+    std::uint8_t fetched[kMtu];
+    std::uint64_t device_bytes = 0;
+    if (source.on_cuda) {
+        if (!gather(fetched, source)) {
+            return Outcome::finished(IBV_WC_LOC_PROT_ERR);
+        }
+        device_bytes = source.device_bytes;
+        source = {};
+        source.append(reinterpret_cast<std::uint64_t>(fetched), wr.length);
+    }
     const bool ethernet = profile_of(qp.device).ethernet;
     std::uint8_t grh[kGrhSize] = {};
     if (ah.is_global) {
@@ -130,37 +191,19 @@ Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wir
         .source_lid = qp.port_lid,
         .service_level = service_level(ethernet, ah),
     };
-    const bool is_sent = !qp.dropped.load() && !is_down(self, qp.device);
-    // The queue pair of this number, if it takes the datagram, and its arena.
-    const auto find = [&](QpAddress address, std::uint32_t number, Arena*& arena) -> QpShared* {
-        arena = self.alive(address.token) ? self.arena_of(address.token) : nullptr;
-        if (arena == nullptr || !is_sent) {
-            return nullptr;
-        }
-        QpShared& target = arena->qp(address.index);
-        return target.number == number && accepts(self, target, qp, wr) ? &target : nullptr;
-    };
-    Arena* arena = nullptr;
-    if (wr.remote_qpn == kMulticastQp && ah.is_global && is_multicast(ah.grh.dgid.raw)) {
+    if (to_group || targets.empty()) {
         wire.send_nowhere(wr.length); // once, whoever listens
-        for (const Member& member : members_of(self, ah.grh.dgid.raw)) {
-            if (QpShared* target = find(member.address, member.qp_number, arena)) {
-                deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
-            }
+    } else {
+        wire.send(*targets[0].arena, *targets[0].qp, wr.length);
+    }
+    for (const auto& [arena, target, looked] : targets) {
+        const bool is_delivered =
+            deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
+        if (!is_delivered && targets.size() == 1 && may_be_unseen(looked, qp)) {
+            return Outcome::wait(Wait::receiver_not_ready); // another one has taken the receive
         }
-        return Outcome::finished(IBV_WC_SUCCESS);
     }
-    static constexpr std::uint8_t no_gid[16] = {};
-    const auto address = self.find_qp(wr.remote_qpn);
-    QpShared* target = address ? find(*address, wr.remote_qpn, arena) : nullptr;
-    if (target == nullptr ||
-        !is_port(*arena, target->device, ethernet || ah.is_global ? std::uint16_t{0} : ah.dlid,
-                 ah.is_global ? ah.grh.dgid.raw : no_gid)) {
-        wire.send_nowhere(wr.length);
-        return Outcome::finished(IBV_WC_SUCCESS);
-    }
-    wire.send(*arena, *target, wr.length);
-    deliver_datagram(self, *arena, *target, arrival, grh, source, wire.ready());
+    qp.bytes_from_device.fetch_add(device_bytes, std::memory_order_relaxed);
     return Outcome::finished(IBV_WC_SUCCESS);
 }
 

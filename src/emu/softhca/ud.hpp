@@ -8,7 +8,8 @@
 
 namespace softhca {
 
-// Sends one datagram. What nobody takes is dropped, and the request is complete all the same.
+// Sends one datagram, or waits for a receiver that may have receives which it has not seen yet.
+// What nobody takes is dropped, and the request is complete all the same.
 Outcome execute_ud(Process& self, QpShared& qp, const WorkRequest& wr, Wire& wire);
 
 } // namespace softhca

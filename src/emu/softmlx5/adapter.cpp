@@ -3,6 +3,7 @@
 // The thread, see adapter.hpp.
 #include "emu/softmlx5/adapter.hpp"
 
+#include "emu/softhca/clock.hpp"
 #include "emu/softhca/counters.hpp"
 #include "emu/softhca/thread.hpp"
 
@@ -91,6 +92,7 @@ Adapter::Guard::~Guard()
 void Adapter::add(Context& context)
 {
     contexts_.push_back(&context);
+    look(); // from now on messages wait for it
     if (!started_) {
         started_ = true;
         softhca::start_thread([this] { run(); });
@@ -105,6 +107,7 @@ void Adapter::remove(Context& context)
 
 bool Adapter::look()
 {
+    const std::uint64_t begin = softhca::now_ns();
     bool some = false;
     const auto all = [this](auto objects, auto visit) {
         for (Context* context : contexts_) {
@@ -114,6 +117,9 @@ bool Adapter::look()
     all(&Context::qps, [](Qp& qp) { qp.look(); });
     all(&Context::srqs, [&](Srq& srq) { some |= srq.take_posted(); });
     all(&Context::qps, [&](Qp& qp) { some |= qp.take_receives(); });
+    if (!contexts_.empty()) { // which are of one process
+        softhca::receives_are_posted(contexts_.front()->hca, begin);
+    }
     all(&Context::qps, [&](Qp& qp) { some |= qp.take_sends(*this); });
     all(&Context::cqs, [&](Cq& cq) {
         some |= cq.collect(*this);
