@@ -71,6 +71,7 @@ void Endpoint::connect()
     Iface& interface = iface();
     try {
         ops = SendOps(interface.limits.queue_length());
+        flush_waiters.reserve(kUsualFlushes);
         owned_qp = interface.queue_pairs->make();
         owned_qp->qp_context = this;
         interface.endpoints.add_queue_pair(owned_qp->qp_num, this);

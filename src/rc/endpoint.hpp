@@ -25,6 +25,9 @@ struct ReadModifyWrite;
 // next, and these few stay in the CPU's own caches.
 inline constexpr size_t kMostBuffered = 32 << 10;
 
+// Flushes of an endpoint that wait at the same time without an allocation.
+inline constexpr size_t kUsualFlushes = 8;
+
 // Which work request is posted: one that the caller has taken from the budget, or one from the
 // budget or the single one.
 enum class Post { budgeted, any };

@@ -56,7 +56,7 @@ unsigned lookups(const Kind& kind, size_t size)
     return kind.lookups_v2 + (kind.offered && size <= kInline ? 1 : 0);
 }
 
-void run(Pair& pair, const Kind& kind, unsigned operations)
+void operate(Pair& pair, const Kind& kind, unsigned operations)
 {
     const size_t outstanding = kWindow * kind.requests;
     for (unsigned done = 0; done < operations; ++done) {
@@ -64,6 +64,11 @@ void run(Pair& pair, const Kind& kind, unsigned operations)
         (pair.*kind.start)(done % kWindow);
     }
     pair.drain(0);
+}
+
+void run(Pair& pair, const Kind& kind, unsigned operations)
+{
+    operate(pair, kind, operations);
     pair.flush();
 }
 
@@ -78,6 +83,28 @@ void check_data(Pair& pair, const Kind& kind, Report& report)
         if (const auto wrong = messages->difference(moved)) {
             report.failed(*wrong);
         }
+    }
+}
+
+uint64_t our_allocations()
+{
+    uint64_t ours = 0;
+    for (int library = 0; caller_name(library) != nullptr; ++library) {
+        ours += is_ours(library) ? allocations(library) : 0;
+    }
+    return ours;
+}
+
+// The first flush of an endpoint that has something to wait for.
+void check_first_flush(Pair& pair, Report& report)
+{
+    start_counting_allocations();
+    pair.put(0);
+    pair.flush();
+    stop_counting_allocations();
+    pair.drain(0);
+    if (our_allocations() > 0) {
+        report.failed("memory was allocated or released");
     }
 }
 
@@ -118,7 +145,7 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
                     static_cast<unsigned long long>(other_calls));
     }
     std::printf(" allocations:");
-    uint64_t ours = 0;
+    const uint64_t ours = our_allocations();
     uint64_t locked = 0;
     for (int library = 0; caller_name(library) != nullptr; ++library) {
         if (allocations(library) > 0) {
@@ -126,7 +153,6 @@ void count(std::vector<std::unique_ptr<Pair>>& pairs, const Kind& kind, MemoryKi
                         static_cast<unsigned long long>(allocations(library)));
         }
         if (is_ours(library)) {
-            ours += allocations(library);
             locked += locks(library);
         }
     }
@@ -189,13 +215,17 @@ int run(unsigned operations, MemoryKind memory)
         pairs.push_back(std::make_unique<Pair>(memory, size, kWindow));
     }
     for (auto& pair : pairs) {
-        run(*pair, kKinds[0], kWindow); // connects, and so loads what is loaded late
+        operate(*pair, kKinds[0], kWindow); // connects, and so loads what is loaded late
     }
     remember_libraries();
     if (allocations_can_be_counted()) {
         check_counting();
     } else {
         std::printf("allocations are not counted under a sanitizer\n");
+    }
+    report.begin("first flush", deadline_s());
+    for (auto& pair : pairs) {
+        check_first_flush(*pair, report);
     }
     for (const Kind& kind : kKinds) {
         report.begin(kind.name, 10 * deadline_s());
