@@ -5,6 +5,12 @@
 #include "rc/queues/provider.hpp"
 
 namespace gdr::rc {
+namespace {
+
+// So many are saved without an allocation.
+constexpr size_t kUsuallySaved = 64;
+
+} // namespace
 
 void Completions::open(Provider& provider, ibv_comp_channel* channel, unsigned first, unsigned most,
                        bool may_resize)
@@ -12,6 +18,8 @@ void Completions::open(Provider& provider, ibv_comp_channel* channel, unsigned f
     room_.emplace(provider, channel, first, most, may_resize);
     queue_ = room_->cq();
     poll_ = provider.poll_cq();
+    saved_.reserve(kUsuallySaved);
+    spare_.reserve(kUsuallySaved);
 }
 
 void Completions::flush_gpu_writes()
