@@ -97,13 +97,13 @@ void ActiveSide::run_timers()
 // turn, it did not hear the peer, and it may be the peer's, too.
 void ActiveSide::repeat(uint64_t id, Connection& connection)
 {
+    const Clock::duration wait = std::min(connection.interval, connection.patience);
+    connection.patience -= wait;
+    schedule(id, connection, Clock::now() + wait); // first: also for a packet that cannot be sent
+    connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
     send_packet(id, connection,
                 connection.state == Connection::State::leaving ? PacketType::farewell
                                                                : PacketType::request);
-    const Clock::duration wait = std::min(connection.interval, connection.patience);
-    connection.patience -= wait;
-    schedule(id, connection, Clock::now() + wait);
-    connection.interval = std::min<Clock::duration>(connection.interval * 2, kLongestInterval);
 }
 
 void ActiveSide::expire(uint64_t id, Connection& connection)

@@ -66,10 +66,7 @@ Handshake::~Handshake()
 // ---- for the interface's thread
 void Handshake::post(AsyncTasks::Task task)
 {
-    tasks_.post([this, task = std::move(task)] {
-        task();
-        arm_timer();
-    });
+    tasks_.post([this, task = std::move(task)] { turn(task); });
 }
 
 void Handshake::connect(uint64_t id, ibv_qp* qp, const DeviceAddress& device,
@@ -115,6 +112,18 @@ void Handshake::receives_done(ibv_qp* qp)
 }
 
 // ---- turns of the async thread
+void Handshake::turn(const AsyncTasks::Task& step)
+{
+    try {
+        step();
+    } catch (const std::exception& error) {
+        gdr_log(error,
+                "a step of connecting over %s fails, and is repeated when its time comes: %s",
+                ibv_get_device_name(sender_.setup().context->device), error.what());
+    }
+    arm_timer();
+}
+
 void Handshake::on_readable(int, unsigned char, void* self)
 {
     auto& handshake = *static_cast<Handshake*>(self);
@@ -147,8 +156,7 @@ void Handshake::on_timer(int fd, unsigned char, void* arg)
     uint64_t expirations;
     (void)!read(fd, &expirations, sizeof(expirations)); // nonblocking: a stale event reads nothing
     self.receive(); // a late answer comes before the end of patience
-    self.run_timers();
-    self.arm_timer();
+    self.turn([&self] { self.run_timers(); });
 }
 
 void Handshake::run_timers()

@@ -65,7 +65,8 @@ class Handshake {
     static void on_timer(int id, unsigned char events, void* self);
     void post(AsyncTasks::Task task); // for the async thread
 
-    // All in the async thread.
+    // All in the async thread. A step that throws ends; the timer is set in any case.
+    void turn(const AsyncTasks::Task& step);
     void receive();
     void run_timers();
     void handle(const Packet& packet);
