@@ -4,6 +4,16 @@
 # Inside the virtual machine: two Soft-RoCE devices, rxe0 and rxe1, on the ends v0 and v1 of a wire.
 # Sourced. The ends have IPv6 link-local and IPv4 addresses: GIDs 0 and 1 of the devices.
 
+# wait_for_port DEVICE STATE
+wait_for_port() {
+    for _ in $(seq 100); do
+        grep -q "$2" "/sys/class/infiniband/$1/ports/1/state" && return
+        sleep 0.1
+    done
+    echo "$1 does not become $2"
+    return 1
+}
+
 [ ! -e /sys/class/infiniband/rxe1 ] || return 0 # another script of this boot made them
 modprobe rdma_rxe
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
@@ -22,13 +32,4 @@ ip address add 10.9.0.2/24 dev v1
 rdma link add rxe0 type rxe netdev v0
 rdma link add rxe1 type rxe netdev v1
 
-# wait_for_port DEVICE STATE
-wait_for_port() {
-    for _ in $(seq 100); do
-        grep -q "$2" "/sys/class/infiniband/$1/ports/1/state" && return
-        sleep 0.1
-    done
-    echo "$1 does not become $2"
-    return 1
-}
 wait_for_port rxe0 ACTIVE && wait_for_port rxe1 ACTIVE || exit 99
