@@ -10,7 +10,5 @@ set -u
 # Series before 1.14 know no other fence, and warn of the variable.
 [ "$(ucx_minor)" -lt 14 ] || export UCX_FENCE_MODE=weak
 run ucp_fence
-first_protocols
-section "the first protocols"
-run ucp_fence
+! protocols_v1 || run_v2 ucp_fence
 done_testing
