@@ -215,6 +215,11 @@ int Endpoint::post_atomic(ibv_wr_opcode opcode, std::size_t offset, std::uint64_
 
 ibv_wc Endpoint::next()
 {
+    return next_of(cq);
+}
+
+ibv_wc next_of(ibv_cq* cq)
+{
     ibv_wc wc = {};
     const auto end = Clock::now() + kLimit;
     do {

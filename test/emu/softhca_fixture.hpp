@@ -56,6 +56,9 @@ struct Options {
     ibv_comp_channel* channel = nullptr;
 };
 
+// The next completion; fails the test and returns a status of -1 after twenty seconds.
+ibv_wc next_of(ibv_cq* cq);
+
 // A connected queue pair with a completion queue and a registered buffer.
 class Endpoint {
   public:
@@ -85,8 +88,7 @@ class Endpoint {
              std::uint64_t id = 0, unsigned flags = IBV_SEND_SIGNALED);
     ibv_sge sge(std::size_t offset, std::uint32_t length) const;
 
-    // The next completion; fails the test and returns a status of -1 after five seconds.
-    ibv_wc next();
+    ibv_wc next(); // of its completion queue
     // Whether the completion queue is and stays empty for a moment.
     bool is_idle();
     ibv_qp_state state();

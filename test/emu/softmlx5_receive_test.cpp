@@ -34,19 +34,6 @@ void send(Child::Link& link, const std::function<int()>& post, const std::functi
     }
 }
 
-// The next completion of a queue, as Endpoint::next().
-ibv_wc next_of(ibv_cq* cq)
-{
-    ibv_wc wc = {};
-    for (const time_t end = time(nullptr) + 20; time(nullptr) < end;) {
-        if (ibv_poll_cq(cq, 1, &wc) == 1) {
-            return wc;
-        }
-    }
-    wc.status = static_cast<ibv_wc_status>(-1);
-    return wc;
-}
-
 class Receives : public ::testing::TestWithParam<ibv_qp_type> {
   protected:
     Receives()
