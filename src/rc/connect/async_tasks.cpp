@@ -58,13 +58,20 @@ void AsyncTasks::run()
         std::lock_guard guard(lock_);
         tasks.swap(tasks_);
     }
-    for (Task& task : tasks) {
-        try {
-            task();
-        } catch (const std::exception& error) {
-            gdr_log(error, "a step of connecting fails, and is tried again when the peer asks: %s",
-                    error.what());
-        }
+    for (const Task& task : tasks) {
+        attempt(task);
+    }
+}
+
+void AsyncTasks::attempt(const Task& step)
+{
+    try {
+        step();
+    } catch (const std::exception& error) {
+        gdr_log(error,
+                "a step of connecting fails, and is tried again when its time comes or the peer "
+                "asks: %s",
+                error.what());
     }
 }
 

@@ -28,6 +28,10 @@ class AsyncTasks {
     // Runs the tasks that have been posted.
     void run();
 
+    // Runs a step, also one that was not posted. Logs what it throws, which must not get into UCX's
+    // thread.
+    static void attempt(const Task& step);
+
   private:
     static void on_readable(int fd, unsigned char events, void* self);
 

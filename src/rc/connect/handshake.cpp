@@ -114,13 +114,7 @@ void Handshake::receives_done(ibv_qp* qp)
 // ---- turns of the async thread
 void Handshake::turn(const AsyncTasks::Task& step)
 {
-    try {
-        step();
-    } catch (const std::exception& error) {
-        gdr_log(error,
-                "a step of connecting over %s fails, and is repeated when its time comes: %s",
-                ibv_get_device_name(sender_.setup().context->device), error.what());
-    }
+    AsyncTasks::attempt(step);
     arm_timer();
 }
 
