@@ -18,18 +18,21 @@ set -u
 without_layer=$emulated_hca:$module
 with_layer=$GDR_PRELOAD
 
-# outcomes MPI PROGRAM host|cuda CASE...: the program's lines, or "CASE rank=any dies": those behind that are run anew.
+# outcomes MPI PROGRAM host|cuda CASE...: the program's lines, or "CASE rank=any dies" for the first behind which not all ranks are
+# right: others may live on for a while. Those behind it are run anew.
 outcomes() {
     local mpi=$1 program=$2 where=$3 at=0
     local cases=("${@:4}")
     while [[ $at -lt ${#cases[@]} ]]; do
-        ranks "$mpi" 2 "$program" "$where" "${cases[@]:at}"
-        local status=$?
-        grep ' rank=' "$log"
-        [[ $status -ne 0 ]] || return
-        at=$((at + $(grep -c '^case: ' "$log")))
-        [[ $at -gt 0 ]] || { echo "none rank=any dies" && return; }
-        echo "${cases[at - 1]} rank=any dies"
+        ranks "$mpi" 2 "$program" "$where" "${cases[@]:at}" && grep ' rank=' "$log" && return
+        grep -q '^case: ' "$log" || { echo "none rank=any dies" && return; }
+        while [[ $at -lt ${#cases[@]} && $(grep -c "^${cases[at]} rank=.* then=right\$" "$log") -eq 2 ]]; do
+            grep "^${cases[at]} rank=" "$log"
+            at=$((at + 1))
+        done
+        [[ $at -lt ${#cases[@]} ]] || at=$((at - 1)) # behind the last
+        echo "${cases[at]} rank=any dies"
+        at=$((at + 1))
     done
 }
 
