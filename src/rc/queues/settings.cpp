@@ -183,10 +183,9 @@ const abi::OptionTable& iface_options()
              offsetof(Settings, timeout), OptionType::duration},
             {"RETRY_COUNT", "6",
              "How often the HCA sends again before the endpoint fails (0-7). It fails after about\n"
-             "TIMEOUT x (RETRY_COUNT + 1), 7.5 s by default. An outage of the network may last "
-             "that "
-             "long, and a\n"
-             "dead peer is noticed that late. For Soft-RoCE, 7 means for ever.",
+             "TIMEOUT x (RETRY_COUNT + 1), 7.5 s by default. An outage of the network may\n"
+             "last that long, and a dead peer is noticed that late. For Soft-RoCE, packets out of\n"
+             "order count too, and 7 means for ever.",
              offsetof(Settings, retry_count), OptionType::unsigned_int},
             {"RNR_TIMEOUT", "1ms",
              "How long a sender is told to wait when no receive buffer is posted (0.01-491 ms).",
