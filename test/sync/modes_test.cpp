@@ -280,6 +280,36 @@ TEST_F(Modes, CallsAlone)
     EXPECT_UCS(ugdr_context_destroy(context, 0));
 }
 
+// It looks no more often than it naps, so that it keeps no other thread from a processor.
+TEST_F(Modes, TheThreadNapsWhileNothingHappens)
+{
+    ugdr_context_params_t params{};
+    ugdr_context_h context = create(params);
+    struct Work {
+        std::atomic<int> looks{0};
+        std::atomic<bool> over{false};
+    } work;
+    ugdr_request_h request;
+    ASSERT_UCS(ugdr_call(
+        context, [](void*) { return UCS_INPROGRESS; },
+        [](void* work) {
+            ++static_cast<Work*>(work)->looks;
+            return static_cast<Work*>(work)->over ? UCS_OK : UCS_INPROGRESS;
+        },
+        &work, nullptr, &request));
+    std::this_thread::sleep_for(50ms); // it has yielded for 10 ms
+    const int before = work.looks;
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(100ms);
+    const int looks = work.looks - before;
+    EXPECT_LE(looks, (std::chrono::steady_clock::now() - start) / 50us + 1);
+    EXPECT_GT(looks, 0);
+    work.over = true;
+    EXPECT_UCS(ugdr_request_wait(request));
+    ugdr_request_free(request);
+    EXPECT_UCS(ugdr_context_destroy(context, 0));
+}
+
 TEST_F(Modes, WhatIsRefused)
 {
     Worker worker;

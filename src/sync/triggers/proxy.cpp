@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr long kDefaultSpin = 200; // microseconds
 constexpr unsigned kTurns = 16;    // between two looks at the clock
 constexpr auto kNap = std::chrono::microseconds(50);
-constexpr auto kPatience = std::chrono::milliseconds(10); // before naps, if a GPU may trigger
+constexpr auto kPatience = std::chrono::milliseconds(10); // before naps, if something may happen
 
 std::chrono::microseconds configured_spin()
 {
@@ -108,11 +108,10 @@ void Proxy<Work>::rest(Clock::duration idle_for)
     const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
     if (spins) {
         pause();
-    } else if (work_.under_way()) {
+    } else if ((work_.under_way() || work_.armed()) &&
+               (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    } else if (work_.armed() && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
-        sched_yield();
-    } else if (work_.armed() || work_.serves_others()) {
+    } else if (work_.under_way() || work_.armed() || work_.serves_others()) {
         usleep(kNap.count());
     } else {
         work_.doorbell.sleep_unless([this] { return work_.has_news() || stop_; });

@@ -69,7 +69,8 @@ typedef enum {
 /** What the library's thread does while nothing happens. It sleeps, until the next call of the
  * library, only where nothing is under way. */
 typedef enum {
-    UGDR_IDLE_ADAPTIVE, /**< spins for UGDR_SPIN_US, then yields between looks; the default */
+    UGDR_IDLE_ADAPTIVE, /**< spins for UGDR_SPIN_US, then yields between looks, after 10 ms
+                             naps for 50 us between them; the default */
     UGDR_IDLE_SPIN,     /**< spins for ever: the shortest latency, a core for itself */
     UGDR_IDLE_YIELD     /**< yields between looks: for machines with fewer cores than threads */
 } ugdr_idle_t;
