@@ -15,6 +15,8 @@ Operation* operation_of(ugdr_request_h request)
     return reinterpret_cast<Operation*>(request);
 }
 
+constexpr unsigned kMostTriggers = 65536; // of a condition; each takes pinned memory
+
 // ---- parameters of operations
 
 constexpr uint32_t kKnownAttributes =
@@ -137,9 +139,10 @@ void make(Context& context, Condition& condition, const ugdr_condition_params_t&
         require_fields(0, UGDR_CONDITION_PARAM_FIELD_COUNT | UGDR_CONDITION_PARAM_FIELD_ARRIVALS);
         const unsigned count = has(UGDR_CONDITION_PARAM_FIELD_COUNT) ? params.count : 1;
         const unsigned arrivals = has(UGDR_CONDITION_PARAM_FIELD_ARRIVALS) ? params.arrivals : 1;
-        if (count == 0 || arrivals == 0) {
-            throw Refusal(UCS_ERR_INVALID_PARAM,
-                          "ugdr_condition_create: count and arrivals have to be 1 at least");
+        if (count == 0 || count > kMostTriggers || arrivals == 0) {
+            throw Refusal(UCS_ERR_INVALID_PARAM, "ugdr_condition_create: count: 1 to " +
+                                                     std::to_string(kMostTriggers) +
+                                                     ", arrivals: 1 at least");
         }
         context.add_triggers(condition, count, arrivals);
         return;

@@ -166,12 +166,12 @@ TEST_F(Refusals, AbsurdSizes)
     }
     ASSERT_CUDA(cuGraphDestroy(graph));
 
-    for (const unsigned many : {UINT_MAX, UINT_MAX / 2}) {
+    for (const unsigned many : {UINT_MAX, UINT_MAX / 2, 65537u}) {
         ugdr_condition_params_t params{};
         params.field_mask = UGDR_CONDITION_PARAM_FIELD_CATEGORY | UGDR_CONDITION_PARAM_FIELD_COUNT;
         params.category = UGDR_CONDITION_KERNEL;
         params.count = many;
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(ugdr_condition_create(at_a_, &params, &condition)));
+        EXPECT_EQ(ugdr_condition_create(at_a_, &params, &condition), UCS_ERR_INVALID_PARAM);
     }
     EXPECT_EQ(condition, nullptr);
 }

@@ -287,7 +287,7 @@ typedef struct ugdr_condition_params {
     const ugdr_cu_node_t* dependencies; /**< nodes of the graph, which the new one comes behind */
     size_t num_dependencies;
     uint64_t flags;    /**< of #ugdr_condition_flags */
-    unsigned count;    /**< separate triggers (partitions); 1 */
+    unsigned count;    /**< separate triggers (partitions), up to 65536; 1 */
     unsigned arrivals; /**< calls of kernels that make one trigger; 1 */
 } ugdr_condition_params_t;
 
