@@ -21,6 +21,8 @@ expect "two devices" "mlx5_0 mlx5_1" \
 expect "one of Ethernet" "Ethernet RoCE v2" \
     "$(env LD_PRELOAD="$mlx5" SOFTHCA_LINK_LAYER=ethernet timeout 60 ibv_devinfo -v 2>&1 |
         sed -n 's/.*link_layer:\s*//p;s/.*GID\[ *0\].*, //p' | sort -u | paste -s -d ' ')"
+check "the module by which it takes GPU memory is there, whatever this machine has" \
+    env LD_PRELOAD="$mlx5" test -d /sys/module/nvidia_peermem
 
 # ---- libibverbs' examples: RC with checked data, with events, with timestamps, by the extended verbs
 

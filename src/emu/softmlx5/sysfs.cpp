@@ -90,6 +90,7 @@ class Tree {
         for (unsigned device = 0; device < softhca::config().devices; ++device) {
             add(device);
         }
+        fs::create_directories(root_ / "module/nvidia_peermem");
     }
     void end()
     {
@@ -228,7 +229,13 @@ std::string in_sysfs(const char* path)
     }
     const bool is_ours =
         rest != nullptr && (rest[0] == '\0' || rest[0] == '/' || behind(rest, "_verbs") != nullptr);
-    return is_ours ? tree().root().string() + "/class/infiniband" + rest : std::string();
+    if (is_ours) {
+        return tree().root().string() + "/class/infiniband" + rest;
+    }
+    // Which modules this machine has says nothing of these devices: their settings do.
+    rest = behind(path, "/sys/module/nvidia_peermem");
+    return rest != nullptr ? tree().root().string() + "/module/nvidia_peermem" + rest
+                           : std::string();
 }
 
 int device_of_file(const char* path)

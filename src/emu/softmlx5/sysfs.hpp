@@ -1,8 +1,8 @@
 // Copyright (c) the ucx-gdr authors. BSD-3-Clause, see LICENSE.
 //
 // What the kernel would show of the devices: below /sys/class/infiniband and infiniband_verbs a
-// directory of files, which a process makes when it looks there first and which goes with it; and
-// their device files, /dev/infiniband/uverbsN.
+// directory of files, which a process makes when it looks there first and which goes with it; their
+// device files, /dev/infiniband/uverbsN; and the module by which they take GPU memory.
 #pragma once
 
 #include <string>
