@@ -10,7 +10,6 @@ set -u
 # shellcheck source=test/mpi/environment.sh
 . "$top_srcdir/test/mpi/environment.sh"
 
-limit=60
 for mpi in "${mpis[@]}"; do
     for number in 1 2; do
         program=$top_builddir/test/mpi/mpi_callbacks.$mpi

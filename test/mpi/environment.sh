@@ -47,12 +47,13 @@ LD_PRELOAD=$GDR_PRELOAD exec "$@"
 END
 export GDR_PRELOAD=$emulated_hca:$module:$mpi_layer
 
-# ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log. limit: seconds, 120 unless told.
+# ranks MPI NUMBER PROGRAM [ARGUMENT]...: what they say is in the log. They may take long where others poll beside them: each message
+# waits until its rank has a processor.
 ranks() {
     local mpi=$1 number=$2
     shift 2
     : >"$log"
-    timeout -k 5 "${limit-120}" "$(mpirun_of "$mpi")" -n "$number" bash "$work/rank" "$log" "$@" >>"$log" 2>&1 </dev/null
+    timeout -k 5 300 "$(mpirun_of "$mpi")" -n "$number" bash "$work/rank" "$log" "$@" >>"$log" 2>&1 </dev/null
 }
 
 # try NAME MPI NUMBER PROGRAM [ARGUMENT]...: the ranks succeed.

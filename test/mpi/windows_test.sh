@@ -22,7 +22,7 @@ right() {
     local mpi=$1 count=$2 what="$1 ${OMPI_MCA_osc-without OMPI_MCA_osc}, $2 ranks"
     shift 2
     rm -f "$work/statistics"
-    UCX_GDR_STATS=$work/statistics limit=30 ranks "$mpi" "$count" "$top_builddir/test/mpi/mpi_windows.$mpi" $integers "$@"
+    UCX_GDR_STATS=$work/statistics ranks "$mpi" "$count" "$top_builddir/test/mpi/mpi_windows.$mpi" $integers "$@"
     if [[ $(grep -c '^rank . done' "$log") -ne $count ]] || grep -q '^rank . wrong' "$log"; then
         not_ok "$what" "$log"
     else

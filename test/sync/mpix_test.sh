@@ -14,8 +14,6 @@ export LD_LIBRARY_PATH=$top_builddir/src/sync/.libs:$LD_LIBRARY_PATH
 flags="-O1 -Wall -Wextra -Werror -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX ${CUDA_CFLAGS:-} ${UCX_CFLAGS:-} \
     -I$top_srcdir/src -I$top_srcdir/test -I$top_srcdir/src/sync"
 
-limit=300 # the library's thread waits for Open MPI's lock, all the longer the fewer processors there are
-
 # build MPI: to $work/MPI.
 build() {
     local compiler
