@@ -22,10 +22,10 @@ softhca=$runtime$top_builddir/src/emu/softhca/.libs/libsofthca.so
 export SOFTHCA_FABRIC="softmlx5_$$"
 if extended; then messages=1000; else messages=20; fi
 
-# What processes leave in shared memory: fabrics of this test's, and sysfs of this user's where none uses it.
+# What processes of this test leave in shared memory: fabrics, and directories of sysfs that none uses.
 left() {
     ls -d /dev/shm/softhca-*-"$SOFTHCA_FABRIC".* 2>/dev/null
-    for directory in /dev/shm/softmlx5-"$(id -u)"-*; do
+    for directory in /dev/shm/softmlx5-"$(id -u)-$SOFTHCA_FABRIC"-*; do
         [ ! -d "$directory" ] || ! flock -n -x "$directory" true || echo "$directory"
     done
 }

@@ -76,7 +76,7 @@ class Tree {
     {
         remove_left_over();
         do {
-            std::string name = "/dev/shm/" + prefix() + "XXXXXX";
+            std::string name = "/dev/shm/" + prefix() + softhca::config().fabric + "-XXXXXX";
             if (mkdtemp(name.data()) == nullptr) {
                 std::fprintf(stderr, "softmlx5: no device is shown: cannot create %s: %s\n",
                              name.c_str(), std::generic_category().message(errno).c_str());
