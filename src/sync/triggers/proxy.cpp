@@ -105,13 +105,14 @@ void Proxy<Work>::run()
 template <typename Work>
 void Proxy<Work>::rest(Clock::duration idle_for)
 {
-    const bool spins = idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_);
-    if (spins) {
+    if (idle_ == UGDR_IDLE_SPIN || (idle_ == UGDR_IDLE_ADAPTIVE && idle_for < spin_)) {
         pause();
-    } else if ((work_.under_way() || work_.armed()) &&
-               (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
+        return;
+    }
+    const bool waits = work_.under_way() || work_.armed();
+    if (waits && (idle_ == UGDR_IDLE_YIELD || idle_for < kPatience)) {
         sched_yield();
-    } else if (work_.under_way() || work_.armed() || work_.serves_others()) {
+    } else if (waits || work_.serves_others()) {
         usleep(kNap.count());
     } else {
         work_.doorbell.sleep_unless([this] { return work_.has_news() || stop_; });
